@@ -40,7 +40,8 @@ int run_show(ShowArguments& arguments) {
         (!options.op.empty() || !options.state.empty() || options.sequences || options.steps ||
          !options.communicator.empty())) {
         return fail(
-            "--work, --channels, --cuda-calls, --markers and --health list no such calls: of the filters only --rank "
+            "--work, --channels, --cuda-calls, --markers, --health and --labels list no such calls: of the filters "
+            "only --rank "
             "and --last "
             "apply");
     }
@@ -94,11 +95,18 @@ Command show_command(CommandLine& app) {
             .excludes(work)
             .excludes(channels)
             .excludes(cuda_calls);
-    command.flag("--health", arguments->options.health, "readings of GPUs, network ports and the host, instead")
+    const CommandOption health =
+        command.flag("--health", arguments->options.health, "readings of GPUs, network ports and the host, instead")
+            .excludes(work)
+            .excludes(channels)
+            .excludes(cuda_calls)
+            .excludes(markers);
+    command.flag("--labels", arguments->options.labels, "facts that the program and its user told, instead")
         .excludes(work)
         .excludes(channels)
         .excludes(cuda_calls)
-        .excludes(markers);
+        .excludes(markers)
+        .excludes(health);
     command.flag("--json", arguments->options.json, "JSON Lines, one object per record (docs/records.md)");
     return {&command, [arguments] { return run_show(*arguments); }};
 }

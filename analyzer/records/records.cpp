@@ -75,6 +75,11 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
         case RecordKind::kChannel: return image.for_each_channel(each(&RecordVisitor::channel));
         case RecordKind::kMarker: return image.for_each_marker(each(&RecordVisitor::marker));
         case RecordKind::kHealth: return image.for_each_health(each(&RecordVisitor::health));
+        case RecordKind::kLabel:
+            for (const auto& [key, value] : process_.labels) {
+                visitor.label({*this, printable(process_.text(key)), printable(process_.text(value))});
+            }
+            break;
         case RecordKind::kTorchCall: break;
     }
     return {};

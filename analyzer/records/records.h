@@ -45,6 +45,13 @@ using ChannelRecord = RingRecord<RecordKind::kChannel, format::ChannelEntry>;
 using MarkerRecord = RingRecord<RecordKind::kMarker, format::MarkerEntry>;
 using HealthRecord = RingRecord<RecordKind::kHealth, format::HealthEntry>;
 
+struct LabelRecord {
+    static constexpr RecordKind kKind = RecordKind::kLabel;
+    const ProcessRecords& of;
+    std::string name;
+    std::string text;
+};
+
 struct TorchCallRecord {
     static constexpr RecordKind kKind = RecordKind::kTorchCall;
     const ProcessRecords& of;
@@ -83,6 +90,7 @@ class RecordVisitor {
     virtual void channel(const ChannelRecord&) {}
     virtual void marker(const MarkerRecord&) {}
     virtual void health(const HealthRecord&) {}
+    virtual void label(const LabelRecord&) {}
 };
 
 // Not thread-safe.
@@ -141,5 +149,6 @@ Json json_of(const WorkRecord& record);
 Json json_of(const ChannelRecord& record);
 Json json_of(const MarkerRecord& record);
 Json json_of(const HealthRecord& record);
+Json json_of(const LabelRecord& record);
 
 }  // namespace titan::analyzer

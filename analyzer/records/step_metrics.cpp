@@ -94,6 +94,8 @@ void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
     sums.weighted += weight * value;
     sums.sum += value;
     sums.squares += value * value;
+    sums.least = std::isnan(value) || value < sums.least ? value : sums.least;
+    sums.greatest = std::isnan(value) || value > sums.greatest ? value : sums.greatest;
     if (at_ns >= sums.last_ns) {
         sums.last = value;
         sums.last_ns = at_ns;
@@ -112,8 +114,8 @@ double StepMetrics::value_of(const Sums& sums) const {
     switch (sums.reduction) {
         case MetricReduction::kMean: return sums.weights > 0 ? sums.weighted / sums.weights : sums.sum / count;
         case MetricReduction::kSum: return sums.sum;
-        case MetricReduction::kMin: return sums.lowest;
-        case MetricReduction::kMax: return sums.highest;
+        case MetricReduction::kMin: return sums.least;
+        case MetricReduction::kMax: return sums.greatest;
         case MetricReduction::kStd: {
             const double mean = sums.sum / count;
             return std::sqrt(std::max(sums.squares / count - mean * mean, 0.0));
@@ -133,6 +135,7 @@ std::vector<StepMetric> StepMetrics::joined() const {
         metric.reduction = sums.reduction;
         metric.has_value = sums.reduction != MetricReduction::kNone;
         metric.value = metric.has_value ? value_of(sums) : 0;
+        metric.newest_ns = sums.last_ns;
         metric.values = sums.values;
         metric.lowest = sums.lowest;
         metric.highest = sums.highest;

@@ -2,6 +2,7 @@
 // reported and who did not.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -20,8 +21,9 @@ struct StepMetric {
     // Joined; where the program does not tell how, the mean of the newest value of each rank. Without: kNone.
     bool has_value = false;
     double value = 0;
-    uint64_t values = 0;  // of all ranks
-    double lowest = 0;    // of finite values, as are the next three; ranks -1 where there are none
+    int64_t newest_ns = 0;  // when the newest of its values was told, CLOCK_REALTIME
+    uint64_t values = 0;    // of all ranks
+    double lowest = 0;      // of finite values, as are the next three; ranks -1 where there are none
     double highest = 0;
     int lowest_rank = -1;
     int highest_rank = -1;
@@ -53,6 +55,7 @@ class StepMetrics {
         double weights = 0, weighted = 0, sum = 0, squares = 0, newest_of_ranks = 0;
         double last = 0;
         int64_t last_ns = INT64_MIN;
+        double least = HUGE_VAL, greatest = -HUGE_VAL;  // NaN where a value is
         double lowest = 0, highest = 0;
         int lowest_rank = -1, highest_rank = -1;
         std::vector<int> not_finite;

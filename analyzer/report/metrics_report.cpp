@@ -38,6 +38,7 @@ Json json_of(const StepMetric& metric) {
     json["metric"] = metric.name;
     json["reduction"] = std::string(format::name_of(metric.reduction));
     json["value"] = metric.has_value ? number_or_word(metric.value) : Json(nullptr);
+    json["realtime_ns"] = metric.newest_ns;
     json["values"] = metric.values;
     json["ranks_reported"] = metric.reported;
     json["ranks_missing"] = metric.missing;

@@ -64,6 +64,9 @@ class RecordLister : public RecordVisitor {
     void health(const HealthRecord& record) override {
         add(record, [&] { return health_cells(record); });
     }
+    void label(const LabelRecord& record) override {
+        add(record, [&] { return Cells{std::to_string(record.of.rank()), record.name, record.text}; });
+    }
 
   private:
     using Cells = std::vector<std::string>;
@@ -255,6 +258,7 @@ std::vector<ListColumn> columns_of(RecordKind kind) {
         case RecordKind::kMarker:
             return {{"rank", 5, true}, {"time", 15}, {"marker", 10}, {"thread", 7, true}, {"step", 4, true},
                     {"id", 4, true},   {"name", 16}, {"value", 10},  {"called at", 0}};
+        case RecordKind::kLabel: return {{"rank", 5, true}, {"label", 16}, {"value", 0}};
         case RecordKind::kHealth:
             return {{"rank", 5, true},  {"time", 15},      {"reading", 28}, {"value", 8, true},
                     {"first", 8, true}, {"step", 4, true}, {"the same", 0}};
@@ -269,6 +273,7 @@ const char* none_recorded(RecordKind kind) {
         case RecordKind::kWork: return "no stream work is recorded (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)";
         case RecordKind::kChannel: return "no channels are recorded (TITANTRACE_NCCL_PLUGIN=progress)";
         case RecordKind::kCudaCall: return "no CUDA calls are recorded (TITANTRACE_CUDA)";
+        case RecordKind::kLabel: return "no labels are recorded (titan_label, TITANTRACE_LABELS)";
         case RecordKind::kHealth:
             return "no readings of the machine are recorded (TITANTRACE_HEALTH_S; GPUs are read once a communicator is "
                    "ready)";
@@ -284,6 +289,7 @@ RecordKind ShowOptions::kind() const {
            : cuda_calls ? RecordKind::kCudaCall
            : markers    ? RecordKind::kMarker
            : health     ? RecordKind::kHealth
+           : labels     ? RecordKind::kLabel
                         : RecordKind::kCollective;
 }
 

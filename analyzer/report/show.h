@@ -27,6 +27,7 @@ struct ShowOptions {
     bool cuda_calls = false;
     bool markers = false;  // steps, spans, events, metrics, labels
     bool health = false;   // readings of the machine
+    bool labels = false;
     bool json = false;
 
     RecordKind kind() const;

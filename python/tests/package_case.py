@@ -45,8 +45,9 @@ class Case(unittest.TestCase):
                             **variables})
         if preload:
             environment["LD_PRELOAD"] = options.library
-        done = subprocess.run([*python.command, "-c", program], env=environment, capture_output=True, text=True,
-                              timeout=60, check=False)
+        # Not in this checkout: its commit would be a label.
+        done = subprocess.run([*python.command, "-c", program], env=environment, cwd=self.place, capture_output=True,
+                              text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 

@@ -7,11 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 Row = Dict[str, Any]  # of titan-analyze metrics --json
-Points = List[Tuple[int, Dict[str, float]]]  # of each step, by name
+Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest moment (s since 1970), values by name
 
 WRITTEN, NOTHING, UNUSABLE = 0, 1, 2
 _BEFORE_STEPS = -1
@@ -20,8 +19,8 @@ _RANKS_OF_LABELS = "0-63"  # what labels these agree on is the run's
 _HELP = """Each metric becomes a scalar of its name at each step, joined over the ranks as the program said
 (titantrace.metric with reduce=): those that it said not to join become "NAME (lowest)" and "NAME (highest)". Where
 ranks were in a step and did not report a metric, or their markers of that step are overwritten, "ranks reported/NAME"
-says how many are in the value. NaN and infinity are kept; a minimum or maximum with such a value is NaN. Labels on
-which all ranks agree (titantrace.label) become hyperparameters, or the run's config.
+says how many are in the value. NaN and infinity are kept. Labels on which all ranks agree (titantrace.label) become
+hyperparameters, or the run's config.
 """
 _EPILOG = """examples:
   python -m titantrace.export --tensorboard runs/llama dumps/     then: tensorboard --logdir runs
@@ -55,8 +54,8 @@ class Analyzer:
         self._program = found
         self._paths = [*paths, *of_run]
 
-    def records(self, command: str, *options: str, only: str = "") -> Iterator[Row]:
-        """The objects that it lists, one after another; of `only` the lines with that text."""
+    def records(self, command: str, *options: str) -> Iterator[Row]:
+        """The objects that it lists, one after another."""
         try:
             running = subprocess.Popen([self._program, command, *self._paths, "--json", *options],
                                        stdout=subprocess.PIPE, encoding="utf-8", errors="replace")
@@ -65,10 +64,9 @@ class Analyzer:
         with running:
             assert running.stdout is not None
             for line in running.stdout:
-                if only in line:
-                    record: Row = json.loads(line)
-                    if "error" not in record:
-                        yield record
+                record: Row = json.loads(line)
+                if "error" not in record:
+                    yield record
         if running.returncode not in (WRITTEN, NOTHING):
             raise Unusable(f"titan-analyze {command} failed (exit status {running.returncode})")
 
@@ -76,7 +74,7 @@ class Analyzer:
 def labels_of(analyzer: Analyzer) -> Dict[str, str]:
     """Those on which the ranks agree: others are facts about a rank, not about the run."""
     told: Dict[str, Dict[int, str]] = {}
-    for record in analyzer.records("show", "--markers", "--rank", _RANKS_OF_LABELS, only='"marker":"label"'):
+    for record in analyzer.records("show", "--labels", "--rank", _RANKS_OF_LABELS):
         told.setdefault(record["name"], {})[record["rank"]] = record["text"]
     return {name: next(iter(texts.values())) for name, texts in sorted(told.items()) if len(set(texts.values())) == 1}
 
@@ -85,8 +83,6 @@ def _values(row: Row) -> Dict[str, float]:
     name = row["metric"]
     if row["value"] is None:
         return {f"{name} ({end})": math.nan if row[end] is None else float(row[end]) for end in ("lowest", "highest")}
-    if row["reduction"] in ("min", "max") and row["ranks_not_finite"]:
-        return {name: math.nan}  # titan-analyze compares finite values only
     return {name: float(row["value"])}
 
 
@@ -94,12 +90,14 @@ def points_of(rows: List[Row]) -> Points:
     """By step, with the ranks that report a metric where it ever lacks some."""
     partial: Set[str] = {row["metric"] for row in rows if row["ranks_missing"] or row["ranks_not_on_record"]}
     points: Dict[int, Dict[str, float]] = {}
+    moments: Dict[int, float] = {}
     for row in rows:
         values = points.setdefault(row["step"], {})
         values.update(_values(row))
+        moments[row["step"]] = max(moments.get(row["step"], 0), row["realtime_ns"] / 1e9)
         if row["metric"] in partial:
             values[f"ranks reported/{row['metric']}"] = float(row["ranks_reported"])
-    return sorted(points.items())
+    return [(step, moments[step], values) for step, values in sorted(points.items())]
 
 
 def write_tensorboard(directory: str, points: Points, labels: Dict[str, str]) -> str:
@@ -110,20 +108,19 @@ def write_tensorboard(directory: str, points: Points, labels: Dict[str, str]) ->
     hparams = _package("tensorboard.plugins.hparams.summary_v2", "tensorboard")
     if os.path.isdir(directory) and any(".tfevents." in name for name in os.listdir(directory)):
         raise Unusable(f"{directory} already holds a run of TensorBoard: give a directory of its own to each")
-    now = time.time()
     try:
         writer = files.EventFileWriter(directory)
     except OSError as error:
         raise Unusable(f"{directory}: {error.strerror}") from error
     if labels:
-        metrics = sorted({name for _, values in points for name in values})
+        metrics = sorted({name for _, _, values in points for name in values})
         for summary in (hparams.hparams_config_pb(hparams=[hparams.HParam(name) for name in labels],
                                                   metrics=[hparams.Metric(name) for name in metrics]),
                         hparams.hparams_pb(labels, trial_id=os.path.basename(os.path.abspath(directory)))):
-            writer.add_event(protocol.Event(wall_time=now, summary=summary))
-    for step, values in points:
+            writer.add_event(protocol.Event(wall_time=points[0][1], summary=summary))
+    for step, moment, values in points:
         scalars = [summaries.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        writer.add_event(protocol.Event(wall_time=now, step=step, summary=summaries.Summary(value=scalars)))
+        writer.add_event(protocol.Event(wall_time=moment, step=step, summary=summaries.Summary(value=scalars)))
     writer.close()
     return directory
 
@@ -136,11 +133,11 @@ def write_wandb(project: str, is_offline: bool, points: Points, labels: Dict[str
     try:
         with wandb.init(project=project, config=labels, mode="offline" if is_offline else "online",
                         settings=settings) as run:
-            for step, values in points:
+            for step, moment, values in points:
                 if step == _BEFORE_STEPS:
                     run.summary.update(values)
                 else:
-                    run.log(values, step=step)
+                    run.log({**values, "_timestamp": moment}, step=step)
             return str(run.dir if is_offline else run.url)
     except wandb.Error as error:
         told = str(error).rstrip(".")
@@ -170,7 +167,7 @@ def export(arguments: argparse.Namespace) -> int:
         place = write_wandb(arguments.wandb, arguments.offline, points, labels)
     else:
         place = write_tensorboard(arguments.tensorboard, points, labels)
-    names = {name for _, values in points for name in values}
+    names = {name for _, _, values in points for name in values}
     print(f"{len(names)} scalars of {len(points)} steps and {len(labels)} labels are written: {place}")
     return WRITTEN
 

@@ -115,7 +115,7 @@ class Export(bridge_case.Case):
         place.mkdir()
         tracer = {"LD_PRELOAD": package_case.options.library, "TITANTRACE_DIR": str(place / "dumps"),
                   "TITANTRACE_RING_DIR": str(place), "WORLD_SIZE": "3"}
-        ranks = [subprocess.Popen([*self.python, "-c", JOB, place, what], stderr=subprocess.PIPE, text=True,
+        ranks = [subprocess.Popen([*self.python, "-c", JOB, place, what], cwd=place, stderr=subprocess.PIPE, text=True,
                                   env={**self.environment, **tracer, "RANK": str(rank)}) for rank in range(3)]
         for rank in ranks:
             _, errors = rank.communicate(timeout=60)

@@ -70,7 +70,7 @@ void report(analyzer::Run& run) {
     options.ranks = {run.processes.front().rank};
     for (const auto what :
          {&analyzer::ShowOptions::work, &analyzer::ShowOptions::channels, &analyzer::ShowOptions::cuda_calls,
-          &analyzer::ShowOptions::markers, &analyzer::ShowOptions::health}) {
+          &analyzer::ShowOptions::markers, &analyzer::ShowOptions::health, &analyzer::ShowOptions::labels}) {
         options.*what = true;
         analyzer::show(run, options, [](const std::string&) {});
         options.*what = false;
