@@ -3,6 +3,7 @@
 
 #include "decode_device.h"
 #include "host/words.h"
+#include "phases.h"
 #include "records.h"
 #include "run_text.h"
 #include "site_json.h"

@@ -1,5 +1,5 @@
-"""Prints docs/records.md with the tables of analyzer/records/records.def, or writes it: records_table.py --root DIR
-[--write].
+"""Prints docs/records.md with the tables of analyzer/records/records.def and analyzer/model/phases.def, or writes it:
+records_table.py --root DIR [--write].
 
 records.def is also what makes the keys of `titan-analyze show --json`; check_docs.py fails when the page says something
 else.
@@ -9,9 +9,12 @@ import pathlib
 import re
 
 BEGIN, END = "<!-- records -->", "<!-- end of records -->"
+BEGIN_PHASES, END_PHASES = "<!-- phases -->", "<!-- end of phases -->"
 TEXT = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
 ROW = re.compile(rf'^(?:RECORD\(\w+\s*,\s*{TEXT},\s*{TEXT}\)|'
                  rf'FIELD(?:_WHERE)?\(\w+\s*,\s*(\w+)\s*,\s*{TEXT},\s*{TEXT},\s*{TEXT},)', re.M)
+
+PHASE = re.compile(r'^(?:PHASE\((\w+), "([^"]*)"\)|ALIASES\("([^"]*)", "([^"]*)"\))', re.M)
 
 
 def unquote(text):
@@ -30,13 +33,30 @@ def tables(records_def):
     return "\n".join(lines[1:])
 
 
+def table_of_phases(phases_def):
+    lines = ["| phase | what it is | names of spans |", "|---|---|---|"]
+    for phase, meaning, framework, names in PHASE.findall(phases_def):
+        if phase:
+            lines.append(f"| `{phase}` | {meaning} |  |")
+        else:
+            told = ", ".join(f"`{name.replace('~', ' ')}`" for name in names.split())
+            before = lines[-1][:-len(" |")].rstrip()
+            lines[-1] = f"{before}{';' if before[-1] != '|' else ''} {framework}: {told} |"
+    return "\n".join(lines)
+
+
+def put(page, begin, end, text):
+    head, rest = page.split(begin, 1)
+    return f"{head}{begin}\n{text}\n{end}{rest.split(end, 1)[1]}"
+
+
 def with_tables(root, page):
-    records = pathlib.Path(root) / "analyzer" / "records" / "records.def"
-    if not records.exists() or BEGIN not in page:
-        return page
-    head, rest = page.split(BEGIN, 1)
-    text = tables(records.read_text(encoding="utf-8"))
-    return f"{head}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}"
+    analyzer = pathlib.Path(root) / "analyzer"
+    for source, make, begin, end in ((analyzer / "records" / "records.def", tables, BEGIN, END),
+                                     (analyzer / "model" / "phases.def", table_of_phases, BEGIN_PHASES, END_PHASES)):
+        if source.exists() and begin in page:
+            page = put(page, begin, end, make(source.read_text(encoding="utf-8")))
+    return page
 
 
 def main():

@@ -30,6 +30,17 @@ using format::MarkerKind;
     }
 }
 
+[[gnu::cold, gnu::noinline]] bool is_listed_name(Session& session, uint32_t name) {
+    size_t length = 0;
+    const char* const text = session.strings.text_of(name, length);
+    return text == nullptr || is_listed(session.config.spans, text, length);
+}
+
+// Are markers of spans of that name wanted?
+[[gnu::always_inline]] inline bool is_kept(Session& session, uint32_t name) {
+    return session.config.spans[0] == '\0' || is_listed_name(session, name);
+}
+
 uint8_t shown(uint32_t depth) { return static_cast<uint8_t>(depth < UINT8_MAX ? depth : UINT8_MAX); }
 
 // Who ends a span: titan_span_end() the innermost of the thread, so that each must be counted; or its id, which works
@@ -70,7 +81,9 @@ enum class EndedBy : uint8_t { kOrder, kId };
     marker.name = span.name;
     marker.span = id;
     marker.extra = told.task;
-    record_marker(thread, marker);
+    if (is_kept(session, span.name)) {
+        record_marker(thread, marker);
+    }
     return id;
 }
 
@@ -82,7 +95,9 @@ enum class EndedBy : uint8_t { kOrder, kId };
     marker.depth = shown(depth);
     marker.detail = detail;
     marker.span = id;
-    record_marker(thread, marker);
+    if (is_kept(*thread.session, begun.name)) {
+        record_marker(thread, marker);
+    }
 }
 
 // Spans on top that somebody else has ended are passed over.

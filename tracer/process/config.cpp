@@ -306,6 +306,29 @@ void load_config(Config& config) {
     }
 }
 
+// Items are names, or beginnings of names before a '*'; those behind a '-' are left out. Without others all are in.
+bool is_listed(const char* list, const char* name, size_t length) {
+    bool any_without_dash = false;
+    bool is_found = false;
+    for (const char* item = list; *item != '\0';) {
+        const size_t whole = strcspn(item, ",");
+        const bool leaves_out = *item == '-';
+        const char* const words = item + (leaves_out ? 1 : 0);
+        size_t words_length = whole - (leaves_out ? 1 : 0);
+        const bool is_beginning = words_length != 0 && words[words_length - 1] == '*';
+        words_length -= is_beginning ? 1 : 0;
+        const bool fits =
+            (is_beginning ? length >= words_length : length == words_length) && memcmp(words, name, words_length) == 0;
+        if (fits && leaves_out) {
+            return false;
+        }
+        any_without_dash = any_without_dash || !leaves_out;
+        is_found = is_found || fits;
+        item += item[whole] == '\0' ? whole : whole + 1;
+    }
+    return !any_without_dash || is_found;
+}
+
 bool rank_selected(const Config& config, int rank) {
     if (rank < 0 || config.ranks[0] == '\0') {
         return true;

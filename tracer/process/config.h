@@ -48,6 +48,7 @@ struct Config {
     CudaMode cuda;
     NcclPluginMode nccl_plugin;
     StackSetting stacks;
+    char spans[512];           // as given, empty: all
     uint32_t nvtx_per_second;  // 0 none
     uint32_t launch_sample;    // 0 none
 };
@@ -57,6 +58,9 @@ constexpr uint32_t dump_bit(format::DumpReason reason) { return 1u << static_cas
 // A value that cannot be used is reported once and its default taken. In a setuid process `enabled` is false and the
 // environment is not looked at.
 void load_config(Config& config);
+
+// Is a name among those of a list such as "step,forward*,-aten::*"? hot.
+bool is_listed(const char* list, const char* name, size_t length);
 
 // Does this rank record? An unknown rank (-1) does: better a ring too many than the guilty one missing.
 bool rank_selected(const Config& config, int rank);

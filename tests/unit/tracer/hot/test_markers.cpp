@@ -260,6 +260,36 @@ TEST_CASE("metrics with a meaning, steps counted twice, tags") {
     CHECK(newest().step == 1000);
 }
 
+TEST_CASE("spans that are not among those wanted are known while they are open, and leave no markers") {
+    auto& session = test::recording();
+    const auto is_kept = [&](const char* list, const char* name) {
+        snprintf(session.config.spans, sizeof(session.config.spans), "%s", list);
+        titan_event("before");
+        const uint64_t span = titan_span_open(name, nullptr);
+        CHECK(span != 0);
+        CHECK(test::call({.kind = OpKind::kAllReduce, .comm = test::create(64, 2, 0)}).span ==
+              session.strings.intern(name));
+        const bool begun = newest().kind == MarkerKind::kSpanBegin;
+        titan_span_close(span, nullptr);
+        CHECK((newest().kind == MarkerKind::kSpanEnd) == begun);
+        titan_span_begin(name);
+        titan_span_end();
+        CHECK((newest().kind == MarkerKind::kSpanEnd) == begun);
+        session.config.spans[0] = '\0';
+        return begun;
+    };
+    CHECK(is_kept("", "forward"));
+    CHECK(is_kept("forward", "forward"));
+    CHECK(is_kept("step,forward*", "forward-compute"));
+    CHECK_FALSE(is_kept("step,forward", "forward-compute"));
+    CHECK_FALSE(is_kept("forward-compute", "forward"));
+    CHECK(is_kept("-aten::*,-Optimizer.*", "forward"));
+    CHECK_FALSE(is_kept("-aten::*,-Optimizer.*", "aten::mm"));
+    CHECK_FALSE(is_kept("*,-aten::*", "aten::mm"));
+    CHECK(is_kept("*", "aten::mm"));
+    CHECK_FALSE(is_kept(",", "a"));
+}
+
 TEST_CASE("the sweep of names meets those of open spans alone") {
     auto& session = test::recording();
     const auto meets = [&](uint32_t wanted) {
