@@ -8,6 +8,7 @@ import harness
 
 BAD = {
     "TITANTRACE": "maybe",
+    "TITANTRACE_LABELS": "application",
     "TITANTRACE_RANKS": "3-1",
     "TITANTRACE_TIMEOUT_S": "soon",
     "TITANTRACE_SIGNAL": "USR9",
@@ -15,6 +16,7 @@ BAD = {
     "TITANTRACE_CUDA": "perhaps",
     "TITANTRACE_NCCL_PLUGIN": "sometimes",
     "TITANTRACE_NVTX": "lots",
+    "TITANTRACE_HEALTH_S": "often",
     "TITANTRACE_LAUNCHES": "-2",
     "TITANTRACE_STREAM_WORK": "none",
     "TITANTRACE_DUMP_ON": "signal,moon",
@@ -44,7 +46,8 @@ class Settings(harness.Case):
     def test_all_known_settings_are_tried(self):
         table = (harness.ROOT / "tracer" / "process" / "config.def").read_text()
         known = set(re.findall(r"^TITAN_CONFIG_ROW\((\w+),", table, re.MULTILINE))
-        self.assertEqual(known - set(BAD), {"TITANTRACE_DIR", "TITANTRACE_RING_DIR", "TITANTRACE_RUN_ID"})
+        self.assertEqual(known - set(BAD), {"TITANTRACE_DIR", "TITANTRACE_RING_DIR", "TITANTRACE_RUN_ID",
+                                            "TITANTRACE_SPANS"})
 
     def test_only_good_values_say_nothing(self):
         self.assertEqual(self.works(TITANTRACE_TIMEOUT_S="60", TITANTRACE_KEEP="2", TITANTRACE_COLLECTIVES="1024"), "")
