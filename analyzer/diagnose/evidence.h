@@ -61,15 +61,22 @@ struct Evidence {
     // Nothing visible keeps the absent member from coming.
     bool is_free(uint32_t node, const Absence& absence) const;
     Finding finding_at(FindingKind kind, uint32_t node) const;
-    // tell(process, finding) for the first ranks that each hang names, as far as they left a record.
+    // tell(process, finding) for the first ranks that a finding names, as far as they left a record.
+    template <typename Tell>
+    void for_each_named(Finding& finding, Tell&& tell) const {
+        constexpr size_t kMostRanks = 4;
+        for (size_t i = 0; i < std::min(finding.ranks.size(), kMostRanks); ++i) {
+            if (const Process* const process = process_of_rank[finding.ranks[i]]; process != nullptr) {
+                tell(*process, finding);
+            }
+        }
+    }
+    // Of each hang.
     template <typename Tell>
     void for_each_named(std::vector<Finding>& findings, Tell&& tell) const {
-        constexpr size_t kMostRanks = 4;
         for (Finding& finding : findings) {
-            for (size_t i = 0; finding.hangs && i < std::min(finding.ranks.size(), kMostRanks); ++i) {
-                if (const Process* const process = process_of_rank[finding.ranks[i]]; process != nullptr) {
-                    tell(*process, finding);
-                }
+            if (finding.hangs) {
+                for_each_named(finding, tell);
             }
         }
     }

@@ -135,6 +135,11 @@ Sentence owner_words(const Process& process, const Fault& fault) {
                              : phrase("of {} on host {}", rank_fact(process.rank), printable(process.host));
 }
 
+Sentence fault_words(const Seen& seen) {
+    return phrase("{} {} {} {}", seen.fault.device, owner_words(*seen.process, seen.fault), seen.fault.what,
+                  since_words(*seen.fault.reading));
+}
+
 constexpr size_t kMostTold = 4;
 
 // One process of a host reads its ports, all of them use them.
@@ -163,15 +168,12 @@ void add_finding(const Run& run, std::vector<Seen>& seen, std::vector<Finding>& 
         add_ranks(run, each, finding.ranks);
     }
     sort_unique(finding.ranks);
-    finding.summary = phrase("{} {} {} {}", first.fault.device, owner_words(*first.process, first.fault),
-                             first.fault.what, since_words(*first.fault.reading));
+    finding.summary = fault_words(first);
     if (seen.size() > 1) {
         finding.summary += phrase("; {} likewise", many_counted(seen.size() - 1, "other"));
     }
     for (size_t i = 1; i < std::min(seen.size(), kMostTold); ++i) {
-        const Seen& next = seen[i];
-        finding.evidence.push_back(phrase("{} {} {} {}", next.fault.device, owner_words(*next.process, next.fault),
-                                          next.fault.what, since_words(*next.fault.reading)));
+        finding.evidence.push_back(fault_words(seen[i]));
     }
     if (is_of_host(first.fault)) {
         finding.evidence.push_back(
@@ -180,6 +182,44 @@ void add_finding(const Run& run, std::vector<Seen>& seen, std::vector<Finding>& 
         finding.evidence.push_back(phrase("that GPU now: {}", state));
     }
     findings.push_back(std::move(finding));
+}
+
+// Those of each host, as the process saw them that reads its ports.
+class PortFaults {
+  public:
+    explicit PortFaults(const Run& run) {
+        for (const Process& process : run.processes) {
+            for (Fault& fault : faults_of(process)) {
+                if (is_of_host(fault)) {
+                    of_host_[process.host].push_back({&process, std::move(fault)});
+                }
+            }
+        }
+    }
+
+    void tell(const std::string& host, Finding& finding) const {
+        const auto found = of_host_.find(host);
+        for (size_t i = 0; found != of_host_.end() && i < std::min(found->second.size(), kMostTold); ++i) {
+            finding.evidence.push_back(fault_words(found->second[i]));
+        }
+    }
+
+  private:
+    std::map<std::string, std::vector<Seen>> of_host_;
+};
+
+// The state of its GPUs, and their faults.
+void tell_gpus(const Process& process, Finding& finding) {
+    for (const std::string& gpu : gpus_of(process)) {
+        if (const std::string state = gpu_state_words(process, gpu); !state.empty()) {
+            finding.evidence.push_back(phrase("{} of {}: {}", gpu, rank_fact(process.rank), state));
+        }
+    }
+    for (const Fault& fault : faults_of(process)) {
+        if (!is_of_host(fault)) {
+            finding.evidence.push_back(fault_words({&process, fault}));
+        }
+    }
 }
 
 // Faults that are told in the same words but for numbers.
@@ -209,37 +249,18 @@ void add_health_findings(const Run& run, std::vector<Finding>& findings) {
 }
 
 void add_health(const Evidence& evidence, std::vector<Finding>& findings) {
-    std::map<std::string, std::vector<Seen>> ports;  // by host
-    for (const Process& process : evidence.run.processes) {
-        for (Fault& fault : faults_of(process)) {
-            if (is_of_host(fault)) {
-                ports[process.host].push_back({&process, std::move(fault)});
-            }
+    const PortFaults ports(evidence.run);
+    for (Finding& finding : findings) {
+        if (finding.hangs || finding.kind == FindingKind::kStraggler || finding.kind == FindingKind::kSlowCollective) {
+            std::set<std::string> hosts;
+            evidence.for_each_named(finding, [&](const Process& process, Finding&) {
+                tell_gpus(process, finding);
+                if (hosts.insert(process.host).second) {
+                    ports.tell(process.host, finding);
+                }
+            });
         }
     }
-    std::map<const Finding*, std::set<std::string>> told;
-    evidence.for_each_named(findings, [&](const Process& process, Finding& finding) {
-        for (const std::string& gpu : gpus_of(process)) {
-            if (const std::string state = gpu_state_words(process, gpu); !state.empty()) {
-                finding.evidence.push_back(phrase("{} of {}: {}", gpu, rank_fact(process.rank), state));
-            }
-        }
-        for (const Fault& fault : faults_of(process)) {
-            if (!is_of_host(fault)) {
-                finding.evidence.push_back(phrase("{} {} {} {}", fault.device, owner_words(process, fault), fault.what,
-                                                  since_words(*fault.reading)));
-            }
-        }
-        if (const auto found = ports.find(process.host);
-            found != ports.end() && told[&finding].insert(process.host).second) {
-            for (size_t i = 0; i < std::min(found->second.size(), kMostTold); ++i) {
-                const Seen& seen = found->second[i];
-                finding.evidence.push_back(phrase("{} {} {} {}", seen.fault.device,
-                                                  owner_words(*seen.process, seen.fault), seen.fault.what,
-                                                  since_words(*seen.fault.reading)));
-            }
-        }
-    });
 }
 
 }  // namespace titan::analyzer

@@ -12,7 +12,7 @@ namespace titan::analyzer {
 // A finding for each kind of fault.
 void add_health_findings(const Run& run, std::vector<Finding>& findings);
 
-// Adds the state of the GPUs of each named rank of what hangs as evidence, and the faults of its host.
+// Adds the state of the GPUs of each named rank of what hangs or is slow as evidence, and the faults of its host.
 void add_health(const Evidence& evidence, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

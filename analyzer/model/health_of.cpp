@@ -75,10 +75,12 @@ std::string gpu_state_words(const Process& process, std::string_view gpu) {
         std::string words = activity_words(busy->value, device.find("power_w"), device.find("power_limit_w"));
         const HealthReading* const temperature = device.find("temperature_c");
         const HealthReading* const clock = device.find("sm_clock_mhz");
+        const HealthReading* const most = device.find("max_sm_clock_mhz");
         words += temperature == nullptr ? "" : fmt::format("; {:.0f} C", temperature->value);
-        words += clock == nullptr
-                     ? ""
-                     : fmt::format(", {} MHz", grouped_digits(static_cast<uint64_t>(std::max(clock->value, 0.0))));
+        if (clock != nullptr) {
+            words += fmt::format(", {:.0f}{} MHz", clock->value,
+                                 most == nullptr ? "" : fmt::format(" of {:.0f}", most->value));
+        }
         return words;
     }
     return {};

@@ -26,7 +26,7 @@ std::vector<DeviceHealth> health_of(const Process& process);
 // "GPU 0", ...
 std::vector<std::string> gpus_of(const Process& process);
 
-// "100 % busy at 118 W of 700 W: a kernel that waits rather than computes; 41 C, 1,980 MHz"; empty where it is not
+// "100 % busy at 118 W of 700 W: a kernel that waits rather than computes; 41 C, 1980 of 1980 MHz"; empty where it is not
 // known.
 std::string gpu_state_words(const Process& process, std::string_view gpu);
 

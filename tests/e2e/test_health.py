@@ -60,13 +60,13 @@ class Health(harness.Case):
         analysis = self.hang()
         head = analysis.json["findings"][0]
         self.assertEqual((head["kind"], head["ranks"]), ("rank_not_arrived", [2]))
-        self.assertIn("GPU 2 of rank 2: 0 % busy at 71 W of 700 W: nothing runs there; 61 C, 1,755 MHz",
+        self.assertIn("GPU 2 of rank 2: 0 % busy at 71 W of 700 W: nothing runs there; 61 C, 1755 of 1980 MHz",
                       head["evidence"])
         fault, = [finding for finding in analysis.json["findings"] if finding["kind"] == "hardware_fault"]
         self.assertEqual((fault["ranks"], fault["confidence"]), ([3], "certain"))
         self.assertRegex(fault["summary"], r"^GPU 3 of rank 3 \(dp rank 3\) on host \S+ is throttled "
                          r"\(hardware slowdown, too hot \(hardware\)\) since step \d+$")
-        self.assertIn("that GPU now: 100 % busy at 640 W of 700 W; 91 C, 1,755 MHz", fault["evidence"])
+        self.assertIn("that GPU now: 100 % busy at 640 W of 700 W; 91 C, 1755 of 1980 MHz", fault["evidence"])
         limits = self.health(3, "clock_limits")
         self.assertEqual([row["value"] for row in limits], [4, 0x48])
         self.assertGreaterEqual(limits[1]["since_step"], 10)

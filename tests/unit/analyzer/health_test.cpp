@@ -9,6 +9,7 @@
 
 #include "played.h"
 #include "says.h"
+#include "timing_job.h"
 
 using namespace titan::test;
 using titan::synth::kEpochTicks;
@@ -90,6 +91,32 @@ TEST_CASE("the same fault on several GPUs is one finding, and its first is named
     REQUIRE(said.faults.size() == 1);
     CHECK(says(said.faults[0], "is throttled (too hot (hardware)) since step 8; 2 others likewise"));
     CHECK(said.ranks[0] == std::vector<int>{1, 2, 3});
+}
+
+TEST_CASE("the GPU of a straggler is told, and why it is slow") {
+    titan::synth::TimedOptions options;
+    options.hosts = 2;
+    options.fault.kind = titan::synth::TimedFault::kSlowKernels;
+    options.fault.rank = 2;
+    options.fault.from_step = 15;
+    options.fault.share = 0.4;
+    titan::synth::TimedJob job(options);
+    const auto add = [&](const char* name, double value, double first_value) {
+        job.ring(2).add_reading(name, value, first_value, kEpochTicks + kSecond).since_step = 15;
+    };
+    add("gpu.0.clock_limits", 0x40, 0);
+    add("gpu.0.utilization_percent", 100, 100);
+    add("gpu.0.sm_clock_mhz", 810, 1755);
+    add("gpu.0.max_sm_clock_mhz", 1980, 1980);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run_of(job), {});
+    REQUIRE(!diagnosis.findings.empty());
+    const Finding& head = diagnosis.findings.front();
+    CHECK(head.kind == FindingKind::kStraggler);
+    CHECK(head.ranks == std::vector<int>{2});
+    const std::vector<std::string> evidence = titan::analyzer::texts_of(head.evidence);
+    CHECK(any_says(evidence, "GPU 0 of rank 2"));
+    CHECK(any_says(evidence, "100 % busy, 810 of 1980 MHz"));
+    CHECK(any_says(evidence, "is throttled (too hot (hardware)) since step 15"));
 }
 
 TEST_CASE("readings that cannot be are none") {
