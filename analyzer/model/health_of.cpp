@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "formats/layout/health_names.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -64,6 +65,28 @@ std::vector<std::string> gpus_of(const Process& process) {
         }
     }
     return names;
+}
+
+GpuBrief worst_gpu(const Process& process) {
+    GpuBrief worst;
+    for (const DeviceHealth& device : health_of(process)) {
+        if (device.kind != "gpu") {
+            continue;
+        }
+        GpuBrief gpu;
+        for (const auto& [what, unit] :
+             {std::pair{"power_w", "W"}, {"temperature_c", "C"}, {"utilization_percent", "%"}}) {
+            if (const HealthReading* const reading = device.find(what); reading != nullptr) {
+                gpu.words += fmt::format("{}{:.0f} {}", gpu.words.empty() ? "" : " ", reading->value, unit);
+            }
+        }
+        const HealthReading* const limits = device.find("clock_limits");
+        gpu.is_throttled = limits != nullptr && (static_cast<uint64_t>(limits->value) & format::fault_limits()) != 0;
+        if (worst.words.empty() || (gpu.is_throttled && !worst.is_throttled)) {
+            worst = std::move(gpu);
+        }
+    }
+    return worst;
 }
 
 std::string gpu_state_words(const Process& process, std::string_view gpu) {

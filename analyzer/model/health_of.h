@@ -26,8 +26,15 @@ std::vector<DeviceHealth> health_of(const Process& process);
 // "GPU 0", ...
 std::vector<std::string> gpus_of(const Process& process);
 
-// "100 % busy at 118 W of 700 W: a kernel that waits rather than computes; 41 C, 1980 of 1980 MHz"; empty where it is not
-// known.
+// Of the GPU that is worst off: one that is throttled, else the first. Empty words: none is read.
+struct GpuBrief {
+    std::string words;  // "640 W 61 C 100 %"
+    bool is_throttled = false;
+};
+GpuBrief worst_gpu(const Process& process);
+
+// "100 % busy at 118 W of 700 W: a kernel that waits rather than computes; 41 C, 1980 of 1980 MHz"; empty where it is
+// not known.
 std::string gpu_state_words(const Process& process, std::string_view gpu);
 
 }  // namespace titan::analyzer

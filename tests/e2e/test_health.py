@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """GPUs in records and verdicts: NVML is a stand-in (tests/simgpu/nvml), whose readings the test writes."""
 
+import json
 import os
 import re
 
@@ -107,6 +108,27 @@ class Health(harness.Case):
             self.assertEqual(fault["ranks"], [1])
             self.assertRegex(fault["summary"], SAID)
         return {re.match(SAID, fault["summary"]).group(1) for fault in faults} if len(faults) == 5 else None
+
+    def test_titan_top_shows_it(self):
+        job = self.start("--steps", "100000", TITANTRACE_TIMEOUT_S=60)
+        harness.wait_for(lambda: all(self.place.show(self.place.rings, "--health", "--rank", str(rank), starting=True)
+                                     for rank in range(RANKS)), 20, "readings")
+        self.gpus[3]["clock_limits"] = 0x40
+        self.write()
+        ranks = harness.wait_for(self.throttled_in_titan_top, 20, "a GPU that is throttled")
+        self.assertEqual([rank["gpu_throttled"] for rank in ranks], [False, False, False, True])
+        self.assertEqual({rank["gpu"] for rank in ranks}, {"640 W 61 C 100 %"})
+        text = self.titan_top("--once").stdout
+        self.assertRegex(text, r"(?m)^ +3 .*640 W 61 C 100 % throttled")
+        job.end()
+
+    def titan_top(self, *options):
+        return self.place.run([harness.BUILD / "tools" / "titan-top", "--ring-dir", self.place.rings, *options],
+                              self.place.env(preload=False))
+
+    def throttled_in_titan_top(self):
+        ranks = json.loads(self.titan_top("--json", "--once").stdout)["jobs"][0]["ranks"]
+        return ranks if any(rank["gpu_throttled"] for rank in ranks) else None
 
     def test_a_healthy_job_says_nothing(self):
         job = self.start("--steps", "60", TITANTRACE_DUMP_ON="exit")

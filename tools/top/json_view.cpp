@@ -7,12 +7,19 @@ namespace titan::tools {
 namespace {
 
 Json rank_json(const RankRow& row) {
-    Json json{{"rank", row.rank},          {"pid", row.pid},
-              {"state", row.state},        {"heartbeat_age_ns", row.heartbeat_age_ns},
-              {"step", row.step},          {"step_age_ns", row.step_age_ns},
-              {"steps_per_s", nullptr},    {"span", row.span},
-              {"doing", row.doing},        {"doing_ns", row.doing_ns},
-              {"waits_for", row.waits_for}};
+    Json json{{"rank", row.rank},
+              {"pid", row.pid},
+              {"state", row.state},
+              {"heartbeat_age_ns", row.heartbeat_age_ns},
+              {"step", row.step},
+              {"step_age_ns", row.step_age_ns},
+              {"steps_per_s", nullptr},
+              {"span", row.span},
+              {"doing", row.doing},
+              {"doing_ns", row.doing_ns},
+              {"waits_for", row.waits_for},
+              {"gpu", row.gpu},
+              {"gpu_throttled", row.is_throttled}};
     if (row.steps_per_s >= 0) {
         json["steps_per_s"] = row.steps_per_s;
     }

@@ -68,7 +68,9 @@ bool read_region(Reader& reader, const RegionDescriptor& region, uint64_t head, 
         case RegionKind::kP2pCounters: whole &= reader.rows(region, head); return true;
         case RegionKind::kThreads:
         case RegionKind::kStringIndex:
+        case RegionKind::kLabels:
         case RegionKind::kLaunchMarks: whole &= reader.rows(region, region.count); return true;
+        case RegionKind::kHealth: whole &= reader.newest(region, head, region.count); return true;
         default: return false;
     }
 }

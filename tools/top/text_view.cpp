@@ -40,7 +40,7 @@ struct FoldedRow {
 
 // Ranks that say the same are one line; those that are like nobody else come first.
 std::vector<FoldedRow> folded(const std::vector<RankRow>& rows) {
-    using Key = std::tuple<std::string, int64_t, std::string, std::string, std::vector<int>>;
+    using Key = std::tuple<std::string, int64_t, std::string, std::string, std::vector<int>, bool>;
     std::map<Key, FoldedRow> by_key;
     std::vector<FoldedRow> all;
     for (const RankRow& row : rows) {
@@ -48,7 +48,7 @@ std::vector<FoldedRow> folded(const std::vector<RankRow>& rows) {
             all.push_back({row, {row.rank}});
             continue;
         }
-        FoldedRow& fold = by_key[{row.state, row.step, row.span, row.doing, row.waits_for}];
+        FoldedRow& fold = by_key[{row.state, row.step, row.span, row.doing, row.waits_for, row.is_throttled}];
         const int64_t longest_ns = std::max(fold.row.doing_ns, row.doing_ns);
         fold.row = fold.ranks.empty() ? row : fold.row;
         fold.row.doing_ns = longest_ns;
@@ -65,6 +65,12 @@ std::vector<FoldedRow> folded(const std::vector<RankRow>& rows) {
     return all;
 }
 
+// Of ranks that are folded only what they share.
+std::string gpu_text(const FoldedRow& fold) {
+    const std::string words = fold.ranks.size() > 1 ? "" : fold.row.gpu;
+    return fold.row.is_throttled ? words + (words.empty() ? "throttled" : " throttled") : words;
+}
+
 // The most telling comes first: terminals are narrow.
 std::string rank_line(const FoldedRow& fold) {
     const RankRow& row = fold.row;
@@ -73,6 +79,9 @@ std::string rank_line(const FoldedRow& fold) {
         "{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  ", row.rank < 0 ? "-" : rank_ranges(fold.ranks),
         fold.ranks.size() > 1 ? "" : std::to_string(row.pid), row.state, row.step >= 0 ? std::to_string(row.step) : "-",
         row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", row.steps_per_s), waits ? ranks_text(row.waits_for) : "-");
+    if (const std::string gpu = gpu_text(fold); !gpu.empty()) {
+        line += gpu + "  ";
+    }
     line += row.doing;
     if (row.doing_ns != 0) {
         line += " for " + duration_text(row.doing_ns);

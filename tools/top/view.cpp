@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "health_of.h"
 #include "host/words.h"
 #include "host_calls.h"
 #include "host_threads.h"
@@ -67,6 +68,9 @@ RankRow row_of(const NodeProcess& node, const RankView& rank) {
     row.step_age_ns = rank.step_age_ns;
     row.steps_per_s = node.is_gone() ? -1 : rank.steps_per_s;
     describe_thread(rank.process, row);
+    const analyzer::GpuBrief gpu = analyzer::worst_gpu(rank.process);
+    row.gpu = gpu.words;
+    row.is_throttled = gpu.is_throttled;
     return row;
 }
 

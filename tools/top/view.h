@@ -22,6 +22,8 @@ struct RankRow {
     std::string doing;           // "inside cudaStreamSynchronize", "in program code"
     int64_t doing_ns = 0;        // how long, 0 unknown
     std::vector<int> waits_for;  // ranks that have not arrived in what it waits in
+    std::string gpu;             // "640 W 61 C 100 %" of the GPU that is worst off, empty: not read
+    bool is_throttled = false;   // by heat or for want of power
 };
 
 // A communicator's last collective; or a point-to-point call or a creation that somebody waits in.
