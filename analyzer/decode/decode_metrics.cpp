@@ -1,7 +1,10 @@
 #include "decode_metrics.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -15,13 +18,17 @@ using format::MarkerEntry;
 using format::MarkerKind;
 
 constexpr size_t kMostMetrics = 256;
+constexpr size_t kMostFacts = 8;  // of a span or event
 
 class MetricReader {
   public:
     MetricReader(const format::RingImage& image, TextTable& texts, Symbols* symbols, Process& process)
-        : clock_(image.clock()), texts_(texts), places_(image, symbols), process_(process) {
+        : image_(image), clock_(image.clock()), texts_(texts), places_(image, symbols), process_(process) {
         for (const format::OpenSpanRecord& span : image.open_spans()) {
             names_.emplace(span.id, span.name);
+            if (!process.entries.empty() && span.thread == process.entries.back().thread && span.task == 0) {
+                open_span_ = span;
+            }
         }
     }
 
@@ -41,9 +48,13 @@ class MetricReader {
                 break;
             case MarkerKind::kEvent:
                 names_[marker.span] = marker.name;
+                if (last_event_) {
+                    facts_.erase(last_event_->span);
+                }
                 last_event_ = marker;
                 break;
             case MarkerKind::kError: last_error_ = marker; break;
+            case MarkerKind::kAttribute: take_fact(marker); break;
             case MarkerKind::kMetric: take_value(marker); break;
             default: break;
         }
@@ -52,7 +63,15 @@ class MetricReader {
     // Only the newest event and error are put into words: places may have to be looked up in the program's files.
     void finish() {
         if (last_event_) {
-            process_.last_event = mark(*last_event_, last_event_->name);
+            static_cast<Mark&>(process_.last_event) = mark(*last_event_, last_event_->name);
+            process_.last_event.facts = facts_of(last_event_->span);
+        }
+        if (open_span_) {
+            const std::string& place = places_.place(open_span_->site);
+            process_.open_span.name = texts_.use(open_span_->name);
+            process_.open_span.at_ns = clock_.realtime_ns(open_span_->begin_ticks);
+            process_.open_span.place = place.empty() ? 0 : texts_.add(place);
+            process_.open_span.facts = facts_of(open_span_->id);
         }
         if (last_error_) {
             static_cast<Mark&>(process_.last_error) = mark(*last_error_, span_of(*last_error_));
@@ -61,6 +80,41 @@ class MetricReader {
     }
 
   private:
+    // Of the open span and of events, which come one after another.
+    void take_fact(const MarkerEntry& marker) {
+        const bool is_of_event = last_event_ && marker.span == last_event_->span;
+        if (marker.span == 0 || (!is_of_event && !(open_span_ && marker.span == open_span_->id))) {
+            return;
+        }
+        auto& facts = facts_[marker.span];
+        if (facts.size() < kMostFacts) {
+            facts[text(marker.name)] = value_of(marker);
+        }
+    }
+
+    std::string value_of(const MarkerEntry& marker) {
+        switch (static_cast<format::AttributeType>(marker.detail)) {
+            case format::AttributeType::kInteger: return std::to_string(static_cast<int64_t>(marker.value));
+            case format::AttributeType::kDouble: return fmt::format("{}", std::bit_cast<double>(marker.value));
+            default: return text(marker.text);
+        }
+    }
+
+    std::string text(uint32_t id) const { return printable(image_.text(id)); }
+
+    // A text of "key=value" each; 0 without any.
+    uint32_t facts_of(uint32_t id) {
+        std::string words;
+        const auto known = facts_.find(id);
+        if (known == facts_.end()) {
+            return 0;
+        }
+        for (const auto& [key, value] : known->second) {
+            words += (words.empty() ? "" : ", ") + key + "=" + value;
+        }
+        return texts_.add(words);
+    }
+
     Mark mark(const MarkerEntry& marker, uint32_t name) {
         const std::string& place = places_.place(marker.site);
         return {texts_.use(name), marker.step, clock_.realtime_ns(marker.ticks), place.empty() ? 0 : texts_.add(place)};
@@ -95,17 +149,21 @@ class MetricReader {
         }
         ++metric.values;
         metric.last_value = value;
+        metric.last_step = marker.step;
     }
 
+    const format::RingImage& image_;
     const format::RingClock& clock_;
     TextTable& texts_;
     MarkerPlaces places_;
     Process& process_;
     std::optional<MarkerEntry> last_event_;
     std::optional<MarkerEntry> last_error_;
-    std::unordered_map<uint32_t, size_t> rows_;                    // by id in the ring
-    std::unordered_map<uint32_t, uint32_t> names_;                 // of spans and events, by id
-    std::unordered_map<uint32_t, std::vector<uint32_t>> spans_{};  // open ones of each thread, without ids
+    std::optional<format::OpenSpanRecord> open_span_;
+    std::unordered_map<uint32_t, std::map<std::string, std::string>> facts_;  // by id of a span or event
+    std::unordered_map<uint32_t, size_t> rows_;                               // by id in the ring
+    std::unordered_map<uint32_t, uint32_t> names_;                            // of spans and events, by id
+    std::unordered_map<uint32_t, std::vector<uint32_t>> spans_{};             // open ones of each thread, without ids
 };
 
 }  // namespace

@@ -8,7 +8,8 @@
 
 namespace titan::analyzer {
 
-// Adds the newest event of each named rank of what hangs, and its newest error, as evidence.
+// Adds the open span of each named rank of what hangs where the program told facts of it, its newest event, metrics and
+// error, as evidence.
 void add_last_events(const Evidence& evidence, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

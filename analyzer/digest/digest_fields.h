@@ -45,6 +45,7 @@ enum class Tag : uint64_t {
     kMetrics = 29,
     kMarkerPlaces = 30,
     kHealth = 31,
+    kMarkerFacts = 32,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -291,6 +292,17 @@ void marker_places(A& a, Process& p) {
     all(p.last_event.place, error.name, error.step, error.at_ns, error.place, error.message);
     for (MetricRecord& m : p.metrics) {
         a.number(m.bad_since.place);
+    }
+}
+
+// What marks tell since attributes are read.
+template <typename A>
+void marker_facts(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    ToldMark& span = p.open_span;
+    all(p.last_event.facts, span.name, span.step, span.at_ns, span.place, span.facts);
+    for (MetricRecord& m : p.metrics) {
+        a.number(m.last_step);
     }
 }
 

@@ -105,6 +105,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kSplits, [&](A& a) { digest::splits(a, p); });
     visit(Tag::kMetrics, [&](A& a) { digest::metrics(a, p); });
     visit(Tag::kMarkerPlaces, [&](A& a) { digest::marker_places(a, p); });
+    visit(Tag::kMarkerFacts, [&](A& a) { digest::marker_facts(a, p); });
     visit(Tag::kHealth, [&](A& a) { digest::health(a, p); });
     visit(Tag::kChildren, [&](A& a) { digest::children(a, p); });
     visit(Tag::kGil, [&](A& a) { digest::gil(a, p); });
@@ -181,7 +182,7 @@ void bound_numbers(Process& p) {
     const auto moments = [&](auto&... times) { bound(kLatestNs, times...); };
     const auto lengths = [&](auto&... times) { bound(kLatestNs >> 16, times...); };  // they are added up
     moments(p.now_ns, p.started_ns, p.streams_seen.oldest_ns, p.source.written_ns, p.ending.seen_ns, p.ending.asked_ns,
-            p.ending.left_ns, p.last_event.at_ns, p.last_error.at_ns);
+            p.ending.left_ns, p.last_event.at_ns, p.last_error.at_ns, p.open_span.at_ns);
     for (ChildProcess& child : p.children) {
         moments(child.ended_ns);
     }

@@ -260,13 +260,19 @@ struct ErrorMark : Mark {
     uint32_t message = 0;  // texts
 };
 
+// A span or an event, and the facts that the program told of it.
+struct ToldMark : Mark {
+    uint32_t facts = 0;  // texts: "microbatch=3, kind=train"
+};
+
 // The values of one metric that the record holds.
 struct MetricRecord {
     uint32_t name = 0;  // texts
     uint64_t values = 0;
     double last_value = 0;
-    uint64_t bad_values = 0;      // its newest ones that are no finite numbers; 0: the newest is one
-    Mark bad_since;               // the first of those; its name is that of the innermost open span
+    uint64_t bad_values = 0;  // its newest ones that are no finite numbers; 0: the newest is one
+    Mark bad_since;           // the first of those; its name is that of the innermost open span
+    int64_t last_step = -1;
     bool bad_from_start = false;  // so is the oldest that the record holds, and older markers are overwritten
 };
 
@@ -432,7 +438,8 @@ struct Process {
     // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
     std::vector<MetricRecord> metrics;
-    Mark last_event;  // at_ns 0: there is none, as of the following
+    ToldMark last_event;  // at_ns 0: there is none, as of the following
+    ToldMark open_span;   // the innermost of the thread that called NCCL last; at_ns: its begin
     ErrorMark last_error;
     std::vector<HealthReading> health;
     std::vector<ChildProcess> children;  // those that live, and the newest that have ended

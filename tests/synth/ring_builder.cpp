@@ -48,6 +48,8 @@ RingBuilder::RingBuilder(const RingSpec& spec) : spec_(spec) {
     }
     const RegionDescriptor health{RegionKind::kHealth, sizeof(HealthEntry), offset, spec.readings, 0};
     offset = align(offset + health.count * health.stride_bytes);
+    const RegionDescriptor spans{RegionKind::kOpenSpans, sizeof(OpenSpanRecord), offset, spec.open_spans, 0};
+    offset = align(offset + spans.count * spans.stride_bytes);
     bytes_.resize(offset);
     RingHeader& h = header();
     h.magic = kRingMagic;
@@ -78,6 +80,7 @@ RingBuilder::RingBuilder(const RingSpec& spec) : spec_(spec) {
     h.gpu_progress = format::GpuProgressMethod::kEvents;
     std::copy(regions.begin(), regions.end(), h.regions);
     h.more_regions[0] = health;
+    h.more_regions[1] = spans;
 }
 
 template <typename T>
@@ -214,6 +217,17 @@ HealthEntry& RingBuilder::add_reading(std::string_view name, double value, doubl
     auto& entry = *slot<HealthEntry>(header().more_regions[0], ticket);
     entry = {2 * ticket + 2, ticks, ticks, kNoStep, value, first_value, id, 0};
     return entry;
+}
+
+OpenSpanRecord& RingBuilder::add_open_span(std::string_view name, uint32_t thread, uint64_t begin_ticks) {
+    uint32_t id = 1;
+    while (slot<OpenSpanRecord>(header().more_regions[1], id)->id != 0) {
+        ++id;
+    }
+    const uint32_t name_id = text(name);
+    auto& record = *slot<OpenSpanRecord>(header().more_regions[1], id);
+    record = {id, 1, begin_ticks, 0, name_id, 0, thread, 0};
+    return record;
 }
 
 CudaCallEntry& RingBuilder::add_cuda_call(std::string_view name) {

@@ -33,6 +33,7 @@ struct RingSpec {
     uint64_t launch_marks = 64;
     uint64_t channels = 64;
     uint64_t readings = 64;
+    uint64_t open_spans = 16;
 };
 
 inline constexpr uint64_t kSecond = 1'000'000'000;
@@ -61,6 +62,8 @@ class RingBuilder {
     format::ChannelEntry& add_channel(uint64_t collective_ticket, format::ChannelRole role);
     // A reading of the machine, at that moment and since.
     format::HealthEntry& add_reading(std::string_view name, double value, double first_value, uint64_t ticks);
+    // A span of that thread that is open since that moment.
+    format::OpenSpanRecord& add_open_span(std::string_view name, uint32_t thread, uint64_t begin_ticks);
     format::CudaCallEntry& add_cuda_call(std::string_view name);
     // The row of the launch that an entry names.
     format::LaunchMarks& marks(uint64_t launch);
