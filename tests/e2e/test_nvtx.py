@@ -24,6 +24,20 @@ class Nvtx(harness.Case):
         self.assertEqual(spans, {1: "attention", 2: "forward", 3: ""})
         self.assertEqual(run.stderr.count("\n"), 1, run.stderr)  # the dump it was asked for
 
+    def test_ranges_that_overlap(self):
+        run = self.place.run_rank("e2e-nvtx-use", "overlapping", TITANTRACE_DUMP_ON="exit")
+        self.assertEqual((run.status, run.stdout), (0, "done 1\n"))
+        markers = self.place.show(self.place.dumps, "--markers")
+        begun = {marker["name"]: marker for marker in markers if marker["marker"] == "span_begin"}
+        ended = {marker["name"]: marker for marker in markers if marker["marker"] == "span_end"}
+        self.assertEqual((list(begun), list(ended)), (["prefetch", "copy", "open"], ["prefetch", "copy"]))
+        for name, marker in ended.items():
+            self.assertEqual((marker["span"], marker["begun_ticks"]), (begun[name]["span"], begun[name]["ticks"]))
+        self.assertEqual(len({marker["task"] for marker in begun.values()} - {0}), 3)
+        self.assertNotEqual(ended["copy"]["thread"], begun["copy"]["thread"])
+        self.assertEqual([call["span"] for call in self.place.show(self.place.dumps, "--op", "all_reduce")], [""])
+        self.assertIn("1 ends of spans that were not open", self.place.analyze(self.place.dumps).stdout)
+
     def test_off(self):
         self.assertEqual(self.spans(TITANTRACE_NVTX="0")[0], {1: "", 2: "", 3: ""})
 

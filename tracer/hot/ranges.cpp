@@ -1,7 +1,6 @@
 #include "tracer/ranges.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "markers.h"
 #include "session.h"
 #include "spans.h"
@@ -12,7 +11,6 @@ namespace titan::tracer {
 namespace {
 
 constexpr uint32_t kMaxOpenRanges = 32;  // a few hundred bytes of every thread: more are counted as dropped
-constexpr size_t kNameBytes = 256;
 
 struct OpenRange {
     const void* domain;
@@ -75,8 +73,9 @@ int count_of(const OpenRanges& open, const void* domain) {
     return count;
 }
 
-// The id of a range carries the name of its end's event and that name's tag, so that no table is needed.
-constinit std::atomic<uint32_t> range_number{0};
+// Ranges that overlap as they like are spans of tasks: numbers that no task of a program has.
+constexpr uint64_t kRangeTask = uint64_t{1} << 62;
+constinit std::atomic<uint64_t> range_number{0};
 
 }  // namespace
 
@@ -126,13 +125,9 @@ uint64_t range_start(const char* name) {
     if (recorded == nullptr) {
         return 0;
     }
-    StringTable& strings = recorded->session->strings;
-    mark_event(*recorded, strings.intern_for_now(name), told_now());
-    char ending[kNameBytes];
-    format_text(ending, sizeof(ending), "%s (end)", name);
-    const uint32_t id = strings.intern_for_now(ending);
-    const uint64_t number = range_number.fetch_add(1, std::memory_order_relaxed) + 1;
-    return number << 32 | static_cast<uint64_t>(strings.tag_of(id)) << StringTable::kTagBits | id;
+    Told told = told_now();
+    told.task = kRangeTask | range_number.fetch_add(1, std::memory_order_relaxed);
+    return public_id(*recorded->session, open_span(*recorded, name, told));
 }
 
 void range_end(uint64_t id) {
@@ -140,11 +135,10 @@ void range_end(uint64_t id) {
     if (thread == nullptr) {
         return;
     }
-    // A range that was open for so long that its name was given up ends without one.
-    StringTable& strings = thread->session->strings;
-    const auto name = static_cast<uint32_t>(id & 0xffff);
-    const bool is_same = strings.tag_of(name) == (id >> StringTable::kTagBits & 0xffff);
-    mark_event(*thread, is_same ? name : strings.intern_for_now("range (end)"), told_now());
+    const uint32_t own = own_id(*thread->session, id);
+    if (own == 0 || !close_span(*thread, own, told_now())) {
+        count_loss(*thread->session, format::Loss::kSpansUnmatched);
+    }
 }
 
 void range_mark(const char* name) {

@@ -141,6 +141,10 @@ bool end(Thread& thread, uint32_t id, const Told& told) {
 uint32_t begin_span(Thread& thread, const char* name, const Told& told) {
     return begin(thread, name, told, EndedBy::kOrder);
 }
+uint32_t open_span(Thread& thread, const char* name, const Told& told) {
+    return begin(thread, name, told, EndedBy::kId);
+}
+bool close_span(Thread& thread, uint32_t id, const Told& told) { return end(thread, id, told); }
 void end_innermost_span(Thread& thread, const Told& told) { end_innermost(thread, told); }
 
 }  // namespace titan::tracer

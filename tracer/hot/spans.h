@@ -8,6 +8,10 @@ namespace titan::tracer {
 // A span that end_innermost_span ends. The id; 0 where there was no room for it: it is recorded all the same, unless it
 // belongs to a task.
 uint32_t begin_span(Thread& thread, const char* name, const Told& told);
+// One that close_span ends, on any thread. 0 where there was no room for it.
+uint32_t open_span(Thread& thread, const char* name, const Told& told);
+// False: it is not open.
+bool close_span(Thread& thread, uint32_t id, const Told& told);
 // The calling thread's innermost one; without one nothing happens.
 void end_innermost_span(Thread& thread, const Told& told);
 

@@ -159,10 +159,6 @@ uint32_t StringTable::insert(uint64_t row, const Text& text, bool for_good) {
     return static_cast<uint32_t>(row + 1);
 }
 
-uint32_t StringTable::tag_of(uint32_t id) const {
-    return id == 0 || id > rows() ? 0 : static_cast<uint32_t>(hash_at(id - 1) >> (64 - kTagBits));
-}
-
 const char* StringTable::text_of(uint32_t id, size_t& length) const {
     if (id == 0 || id > rows()) {
         return nullptr;

@@ -39,10 +39,6 @@ class StringTable {
     uint32_t intern(const char* text);
     uint32_t intern_for_now(const char* text);
 
-    // Some bits of what the id stands for now: they change when the id is freed and given to another name.
-    uint32_t tag_of(uint32_t id) const;
-    static constexpr uint32_t kTagBits = 16;
-
     // The bytes of a name that `length` tells, without an end; null where the id has none.
     const char* text_of(uint32_t id, size_t& length) const;
 

@@ -1,12 +1,30 @@
 // A program that marks its work with NVTX, as frameworks do; it knows of no tool.
 #include <nvtx3/nvToolsExt.h>
 
+#include <thread>
+
 #include "client.h"
 
 using client::Rank;
 using client::say;
 
 namespace {
+
+// Ranges that overlap, of which another thread ends one, and a collective that lies in neither.
+int overlapping() {
+    Rank r;
+    r.join();
+    const nvtxRangeId_t first = nvtxRangeStartA("prefetch");
+    const nvtxRangeId_t second = nvtxRangeStartA("copy");
+    r.all_reduce();
+    nvtxRangeEnd(first);
+    std::thread([second] { nvtxRangeEnd(second); }).join();
+    nvtxRangeEnd(second);  // once too often
+    const nvtxRangeId_t open = nvtxRangeStartA("open");
+    say("done %d", static_cast<int>(open != 0));
+    r.leave();
+    return 0;
+}
 
 // Two collectives, each in ranges of its own, and volume if asked for.
 int ranges() {
@@ -38,7 +56,7 @@ int helper() {
     return 0;
 }
 
-constexpr client::Scenario kScenarios[] = {{"ranges", ranges}, {"helper", helper}};
+constexpr client::Scenario kScenarios[] = {{"ranges", ranges}, {"overlapping", overlapping}, {"helper", helper}};
 
 }  // namespace
 

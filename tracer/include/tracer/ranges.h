@@ -14,7 +14,7 @@ int range_push(const void* domain, const char* name);
 // Returns the number of ranges that are still open, or -1 if none was.
 int range_pop(const void* domain);
 
-// Ranges that may begin and end on different threads: an event at each end. 0: dropped.
+// Ranges that may begin and end on different threads, and overlap others: spans that nest in none. 0: dropped.
 uint64_t range_start(const char* name);
 void range_end(uint64_t id);
 
