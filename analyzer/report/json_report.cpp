@@ -10,6 +10,8 @@
 #include "json_schema.h"
 #include "layout_report.h"
 #include "report.h"
+#include "report_parts.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -194,7 +196,11 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
                    {"world_size", run.world_size},
                    {"ranks", run.ranks},
                    {"missing_ranks", run.missing_ranks},
-                   {"hosts", run.hosts}};
+                   {"hosts", run.hosts},
+                   {"labels", Json::object()}};
+    for (const auto& [key, value] : shared_labels(run)) {
+        json["run"]["labels"][key] = value;
+    }
     if (run.layout != nullptr) {
         std::set<int> named;
         for (const Finding& finding : diagnosis.findings) {

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 
+#include "formats/layout/nccl_error.h"
 #include "host/words.h"
+#include "layout.h"
 #include "report_parts.h"
 
 namespace titan::analyzer {
@@ -54,7 +58,42 @@ std::string hosts_text(const Run& run) {
                                    : fmt::format(" on {} hosts", run.hosts.size());
 }
 
+// "; application llama3, git_sha 1f2e3d4c5b6a".
+std::string labels_text(const Run& run) {
+    constexpr size_t kMostLabels = 6;
+    constexpr size_t kCommitCharacters = 12;
+    std::string text;
+    size_t count = 0;
+    for (const auto& [key, value] : shared_labels(run)) {
+        if (count++ < kMostLabels) {
+            text += fmt::format("{}{} {}", text.empty() ? "; " : ", ", key,
+                                key == "git_sha" ? value.substr(0, kCommitCharacters) : value);
+        }
+    }
+    return text + (count > kMostLabels ? fmt::format(" and {}", counted(count - kMostLabels, "more label")) : "");
+}
+
 }  // namespace
+
+std::map<std::string, std::string> shared_labels(const Run& run) {
+    std::map<std::string, std::string> shared;
+    std::set<std::string> differ;
+    for (const Process& process : run.processes) {
+        for (const auto& [key, value] : process.labels) {
+            const std::string& name = process.text(key);
+            const auto [known, is_new] = shared.try_emplace(name, process.text(value));
+            if (!is_new && known->second != process.text(value)) {
+                differ.insert(name);
+            }
+        }
+    }
+    // Facts about a process or a rank, which may be the same by chance.
+    std::erase_if(shared, [&](const auto& label) {
+        return differ.contains(label.first) || row_of(role_of_name(label.first)).has_place ||
+               label.first == format::kNcclErrorLabel || label.first.starts_with("gpu.");
+    });
+    return shared;
+}
 
 std::string outline_text(const Run& run) {
     if (run.processes.empty()) {
@@ -75,8 +114,8 @@ std::string outline_text(const Run& run) {
     }
     const std::string ranks = run.world_size > 0 ? fmt::format("{} of {} ranks", run.ranks.size(), run.world_size)
                                                  : fmt::format("{} ranks", run.processes.size());
-    return fmt::format("run {} attempt {}: {}{}; records: {}", run.id.empty() ? "(unnamed)" : run.id, run.attempt,
-                       ranks, hosts_text(run), list);
+    return fmt::format("run {} attempt {}: {}{}; records: {}{}", run.id.empty() ? "(unnamed)" : run.id, run.attempt,
+                       ranks, hosts_text(run), list, labels_text(run));
 }
 
 }  // namespace titan::analyzer

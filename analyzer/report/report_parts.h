@@ -1,6 +1,7 @@
 // Parts of the report for people that are sentences of their own.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace titan::analyzer {
 
 // "run job-17 attempt 0: 8 of 8 ranks on host node-3; dumps: 7 followed another rank's dump, 1 by the watchdog".
 std::string outline_text(const Run& run);
+
+// What the program or its user says of the whole run: labels on which all ranks agree that have them. By key.
+std::map<std::string, std::string> shared_labels(const Run& run);
 
 // Suggestions for the head finding: advice that this kind of record allows, commands to paste. `input` names the
 // records on a command line.

@@ -40,6 +40,28 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
+TEST_CASE("labels on which all ranks agree introduce the run") {
+    Scenario job = job_with_a_sleeper(4, 2);
+    for (int rank = 0; rank < 4; ++rank) {
+        for (const auto& [key, value] :
+             std::vector<std::pair<std::string, std::string>>{{"application", "llama"},
+                                                              {"git_sha", "0123456789abcdef0123456789abcdef01234567"},
+                                                              {"pp_rank", "0"},
+                                                              {"gpu.0.uuid", "GPU-0"},
+                                                              {"nccl_last_error", "none"},
+                                                              {"shard", std::to_string(rank)}}) {
+            auto& label = job.ring(rank).add_marker(titan::format::MarkerKind::kLabel);
+            label.name = job.ring(rank).text(key);
+            label.text = job.ring(rank).text(value);
+        }
+    }
+    const Run run = run_of(job);
+    CHECK(titan::analyzer::outline_text(run).ends_with("; application llama, git_sha 0123456789ab"));
+    const auto report = json::parse(titan::analyzer::json_report(run, titan::analyzer::diagnose(run, {})));
+    CHECK(report["run"]["labels"] ==
+          json{{"application", "llama"}, {"git_sha", "0123456789abcdef0123456789abcdef01234567"}});
+}
+
 TEST_CASE("the JSON has the fields that others rely on") {
     const Played played = sleeping();
     const json report = json::parse(json_report(played.run, played.diagnosis));
