@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -20,7 +21,8 @@ void label(Session& session, const char* key, const char* value) {
 
 bool is_sha(const char* text) { return strspn(text, "0123456789abcdef") == kShaBytes && text[kShaBytes] == '\0'; }
 
-// Of a repository's directory: HEAD is a commit, or names a file that holds one, or a line of packed-refs.
+// Of a repository's directory: HEAD is a commit, or names a file that holds one. Branches in packed-refs have not moved
+// since they were packed, and are left out.
 bool read_commit(int git_dir, char (&sha)[kShaBytes + 1]) {
     char head[256];
     read_small_file(git_dir, "HEAD", head, sizeof(head));
@@ -30,17 +32,24 @@ bool read_commit(int git_dir, char (&sha)[kShaBytes + 1]) {
     }
     const char* const ref = head + strlen(kRef);
     char commit[64];
-    read_small_file(git_dir, ref, commit, sizeof(commit));
-    return starts_with(ref, "refs/") && strstr(ref, "..") == nullptr && is_sha(commit) &&
+    return starts_with(ref, "refs/") && strstr(ref, "..") == nullptr &&
+           read_small_file(git_dir, ref, commit, sizeof(commit)) != 0 && is_sha(commit) &&
            copy_text(sha, sizeof(sha), commit);
 }
 
-// The repository that the directory lies in, looked for upwards as git does. Worktrees and submodules have a file in
-// place of the directory; those are left out.
+dev_t device_of(const Fd& directory) {
+    struct stat status {};
+    return directory.valid() && fstat(directory.get(), &status) == 0 ? status.st_dev : 0;
+}
+
+// The repository that the directory lies in, looked for upwards as git does, which leaves no file system: a name that
+// is asked of an automounter may take it long. Worktrees and submodules have a file in place of the directory; those
+// are left out.
 void label_commit(Session& session, const char* directory) {
     constexpr int kMostLevels = 8;
     Fd at(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    for (int level = 0; level < kMostLevels && at.valid(); ++level) {
+    const dev_t device = device_of(at);
+    for (int level = 0; level < kMostLevels && device != 0 && device_of(at) == device; ++level) {
         const Fd git_dir(openat(at.get(), ".git", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         char sha[kShaBytes + 1];
         if (git_dir.valid()) {
