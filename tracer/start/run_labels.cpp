@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -21,8 +22,36 @@ void label(Session& session, const char* key, const char* value) {
 
 bool is_sha(const char* text) { return strspn(text, "0123456789abcdef") == kShaBytes && text[kShaBytes] == '\0'; }
 
-// Of a repository's directory: HEAD is a commit, or names a file that holds one. Branches in packed-refs have not moved
-// since they were packed, and are left out.
+// The commit of a reference in packed-refs, which has a line "COMMIT REFERENCE" for each.
+bool find_packed(int git_dir, const char* ref, char (&commit)[64]) {
+    constexpr size_t kMostBytes = 4 << 20;
+    const Fd file(openat(git_dir, "packed-refs", O_RDONLY | O_CLOEXEC));
+    char room[4096];
+    size_t held = 0;
+    size_t seen = 0;
+    for (ssize_t got = 0; file.valid() && seen < kMostBytes; seen += static_cast<size_t>(got)) {
+        got = read(file.get(), room + held, sizeof(room) - 1 - held);
+        if (got <= 0) {
+            return false;
+        }
+        held += static_cast<size_t>(got);
+        room[held] = '\0';
+        char* line = room;
+        for (char* end = strchr(line, '\n'); end != nullptr; line = end + 1, end = strchr(line, '\n')) {
+            *end = '\0';
+            if (strlen(line) > kShaBytes && line[kShaBytes] == ' ' && same_text(line + kShaBytes + 1, ref)) {
+                line[kShaBytes] = '\0';
+                return copy_text(commit, sizeof(commit), line);
+            }
+        }
+        held -= static_cast<size_t>(line - room);
+        memmove(room, line, held);
+        held = held == sizeof(room) - 1 ? 0 : held;  // no reference is as long
+    }
+    return false;
+}
+
+// Of a repository's directory: HEAD is a commit, or names a reference to one.
 bool read_commit(int git_dir, char (&sha)[kShaBytes + 1]) {
     char head[256];
     read_small_file(git_dir, "HEAD", head, sizeof(head));
@@ -32,9 +61,10 @@ bool read_commit(int git_dir, char (&sha)[kShaBytes + 1]) {
     }
     const char* const ref = head + strlen(kRef);
     char commit[64];
-    return starts_with(ref, "refs/") && strstr(ref, "..") == nullptr &&
-           read_small_file(git_dir, ref, commit, sizeof(commit)) != 0 && is_sha(commit) &&
-           copy_text(sha, sizeof(sha), commit);
+    const bool is_found =
+        starts_with(ref, "refs/") && strstr(ref, "..") == nullptr &&
+        (read_small_file(git_dir, ref, commit, sizeof(commit)) != 0 || find_packed(git_dir, ref, commit));
+    return is_found && is_sha(commit) && copy_text(sha, sizeof(sha), commit);
 }
 
 dev_t device_of(const Fd& directory) {

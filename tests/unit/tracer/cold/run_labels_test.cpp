@@ -73,6 +73,23 @@ TEST_CASE("the commit of the repository that the program starts in, by its branc
     CHECK(repository.labels("train") == Told{{"git_sha", kCommit}});
 }
 
+TEST_CASE("the commit of a branch that is packed") {
+    Repository repository;
+    repository.write(".git/HEAD", "ref: refs/heads/main\n");
+    std::string packed = "# pack-refs with: peeled fully-peeled sorted\n";
+    for (int i = 0; i < 500; ++i) {
+        packed +=
+            std::string(40, 'a') + " refs/heads/branch-" + std::to_string(i) + "\n^" + std::string(40, 'b') + "\n";
+    }
+    packed += std::string(40, 'c') + " refs/heads/" + std::string(9000, 'x') + "\n";
+    repository.write(".git/packed-refs", packed + std::string(40, 'd') + " refs/heads/main2\n");
+    CHECK(repository.labels("").empty());
+    repository.write(".git/packed-refs", packed + kCommit + " refs/heads/main\n");
+    CHECK(repository.labels("") == Told{{"git_sha", kCommit}});
+    repository.write(".git/packed-refs", packed + kCommit + " refs/heads/main");  // cut off
+    CHECK(repository.labels("").empty());
+}
+
 TEST_CASE("no commit is made up") {
     Repository repository;
     for (const char* head : {"", "ref: ", "ref: refs/heads/none\n", "ref: refs/../../secret\n", "ref: /etc/hostname\n",
