@@ -88,15 +88,7 @@ class MetricReader {
         }
         auto& facts = facts_[marker.span];
         if (facts.size() < kMostFacts) {
-            facts[text(marker.name)] = value_of(marker);
-        }
-    }
-
-    std::string value_of(const MarkerEntry& marker) {
-        switch (static_cast<format::AttributeType>(marker.detail)) {
-            case format::AttributeType::kInteger: return std::to_string(static_cast<int64_t>(marker.value));
-            case format::AttributeType::kDouble: return fmt::format("{}", std::bit_cast<double>(marker.value));
-            default: return text(marker.text);
+            facts[text(marker.name)] = attribute_text(marker, text(marker.text));
         }
     }
 
@@ -167,6 +159,14 @@ class MetricReader {
 };
 
 }  // namespace
+
+std::string attribute_text(const MarkerEntry& attribute, std::string text) {
+    switch (static_cast<format::AttributeType>(attribute.detail)) {
+        case format::AttributeType::kInteger: return std::to_string(static_cast<int64_t>(attribute.value));
+        case format::AttributeType::kDouble: return fmt::format("{}", std::bit_cast<double>(attribute.value));
+        default: return text;
+    }
+}
 
 void decode_metrics(const format::RingImage& image, TextTable& texts, Symbols* symbols, Process& process) {
     MetricReader reader(image, texts, symbols, process);

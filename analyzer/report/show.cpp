@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "decode_metrics.h"
 #include "host/listing.h"
 #include "host/words.h"
 #include "kernel_name.h"
@@ -224,16 +225,8 @@ class RecordLister : public RecordVisitor {
                 return entry.value == 0 ? std::string()
                                         : fine_duration_text(static_cast<double>(
                                               record.of.image().clock().span_ns(entry.value, entry.ticks)));
-            case format::MarkerKind::kAttribute: return attribute_value(record);
+            case format::MarkerKind::kAttribute: return attribute_text(entry, record.of.text(entry.text));
             default: return record.of.text(entry.text);
-        }
-    }
-
-    static std::string attribute_value(const MarkerRecord& record) {
-        switch (static_cast<format::AttributeType>(record.raw.detail)) {
-            case format::AttributeType::kInteger: return std::to_string(static_cast<int64_t>(record.raw.value));
-            case format::AttributeType::kDouble: return fmt::format("{}", std::bit_cast<double>(record.raw.value));
-            default: return record.of.text(record.raw.text);
         }
     }
 
