@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "commands.h"
 #include "host/words.h"
@@ -41,9 +42,7 @@ int run_show(ShowArguments& arguments) {
          !options.communicator.empty())) {
         return fail(
             "--work, --channels, --cuda-calls, --markers, --health and --labels list no such calls: of the filters "
-            "only --rank "
-            "and --last "
-            "apply");
+            "only --rank and --last apply");
     }
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
@@ -81,32 +80,21 @@ Command show_command(CommandLine& app) {
                    "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
     command.option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
     command.option("--last", arguments->options.last, "only the newest N of each rank");
-    const CommandOption work =
-        command.flag("--work", arguments->options.work, "kernels, copies and events on the streams, instead of calls");
-    const CommandOption channels =
-        command.flag("--channels", arguments->options.channels, "what NCCL's channels do (profiler plugin), instead")
-            .excludes(work);
-    const CommandOption cuda_calls =
-        command.flag("--cuda-calls", arguments->options.cuda_calls, "CUDA calls in which the host may wait, instead")
-            .excludes(work)
-            .excludes(channels);
-    const CommandOption markers =
-        command.flag("--markers", arguments->options.markers, "steps, spans, events, metrics and labels, instead")
-            .excludes(work)
-            .excludes(channels)
-            .excludes(cuda_calls);
-    const CommandOption health =
-        command.flag("--health", arguments->options.health, "readings of GPUs, network ports and the host, instead")
-            .excludes(work)
-            .excludes(channels)
-            .excludes(cuda_calls)
-            .excludes(markers);
-    command.flag("--labels", arguments->options.labels, "facts that the program and its user told, instead")
-        .excludes(work)
-        .excludes(channels)
-        .excludes(cuda_calls)
-        .excludes(markers)
-        .excludes(health);
+    std::vector<CommandOption> kinds;  // each excludes the others
+    const auto kind = [&](const char* name, bool& chosen, const char* meaning) {
+        CommandOption option = command.flag(name, chosen, meaning);
+        for (const CommandOption& other : kinds) {
+            option.excludes(other);
+        }
+        kinds.push_back(option);
+    };
+    ShowOptions& options = arguments->options;
+    kind("--work", options.work, "kernels, copies and events on the streams, instead of calls");
+    kind("--channels", options.channels, "what NCCL's channels do (profiler plugin), instead");
+    kind("--cuda-calls", options.cuda_calls, "CUDA calls in which the host may wait, instead");
+    kind("--markers", options.markers, "steps, spans, events, metrics and labels, instead");
+    kind("--health", options.health, "readings of GPUs, network ports and the host, instead");
+    kind("--labels", options.labels, "facts that the program and its user told, instead");
     command.flag("--json", arguments->options.json, "JSON Lines, one object per record (docs/records.md)");
     return {&command, [arguments] { return run_show(*arguments); }};
 }
