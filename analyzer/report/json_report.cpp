@@ -11,7 +11,6 @@
 #include "layout_report.h"
 #include "report.h"
 #include "report_parts.h"
-#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {

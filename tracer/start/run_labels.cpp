@@ -1,7 +1,6 @@
 #include "run_labels.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -21,8 +21,8 @@ inline constexpr uint16_t kRingMinor = 4;                   // fields appended, 
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
-inline constexpr uint32_t kMoreRegions =
-    4;  // tables without a cursor (every row says itself whether it is used) and one ring
+// Tables without a cursor, whose rows say themselves whether they are used, and one ring.
+inline constexpr uint32_t kMoreRegions = 4;
 inline constexpr uint32_t kMaxLosses = 32;
 inline constexpr uint64_t kNoSequence = UINT64_MAX;  // "not counted" in any sequence or counter field
 inline constexpr uint32_t kNoIndex = UINT32_MAX;     // "none" in any table index field
