@@ -8,18 +8,20 @@ namespace titan::tracer {
 
 namespace {
 
-// name, noise, and how it is read: 0 where the driver, or this kind of GPU, does not tell.
+// name, noise, and how it is read: false where the driver, or this kind of GPU, does not tell.
 struct GpuReading {
     const char* name;
     double noise;
     bool (*read)(const NvmlApi& nvml, void* device, double& value);
 };
 
-using UnsignedFunction = int (*)(void*, unsigned*);
+template <typename Number>
+using NumberFunction = int (*NvmlApi::*)(void*, Number*);
 
-template <UnsignedFunction NvmlApi::*Function, unsigned PerUnit = 1>
-bool read_unsigned(const NvmlApi& nvml, void* device, double& value) {
-    unsigned number = 0;
+// Functions that tell one number of a device.
+template <typename Number, NumberFunction<Number> Function, unsigned PerUnit = 1>
+bool read_number(const NvmlApi& nvml, void* device, double& value) {
+    Number number{};
     if (nvml.*Function == nullptr || (nvml.*Function)(device, &number) != kNvmlSuccess) {
         return false;
     }
@@ -53,20 +55,6 @@ bool read_memory(const NvmlApi& nvml, void* device, double& value) {
     return told;
 }
 
-bool read_clock_limits(const NvmlApi& nvml, void* device, double& value) {
-    unsigned long long reasons = 0;
-    const bool told = nvml.clock_limits != nullptr && nvml.clock_limits(device, &reasons) == kNvmlSuccess;
-    value = static_cast<double>(reasons);
-    return told;
-}
-
-bool read_performance_state(const NvmlApi& nvml, void* device, double& value) {
-    int state = 0;
-    const bool told = nvml.performance_state != nullptr && nvml.performance_state(device, &state) == kNvmlSuccess;
-    value = state;
-    return told;
-}
-
 bool read_ecc_errors(const NvmlApi& nvml, void* device, double& value) {
     unsigned long long errors = 0;
     const bool told = nvml.ecc_errors != nullptr &&
@@ -90,20 +78,20 @@ bool read_links_up(const NvmlApi& nvml, void* device, double& value) {
 }
 
 constexpr GpuReading kReadings[] = {
-    {"power_w", 10, read_unsigned<&NvmlApi::power_usage, 1000>},
-    {"power_limit_w", 0, read_unsigned<&NvmlApi::power_limit, 1000>},
+    {"power_w", 10, read_number<unsigned, &NvmlApi::power_usage, 1000>},
+    {"power_limit_w", 0, read_number<unsigned, &NvmlApi::power_limit, 1000>},
     {"temperature_c", 2, read_of<&NvmlApi::temperature, kNvmlTemperatureGpu>},
     {"utilization_percent", 5, read_utilization},
     {"memory_used_mib", 256, read_memory},
     {"sm_clock_mhz", 30, read_of<&NvmlApi::clock, kNvmlClockSm>},
     {"max_sm_clock_mhz", 0, read_of<&NvmlApi::max_clock, kNvmlClockSm>},
-    {"clock_limits", 0, read_clock_limits},
-    {"performance_state", 0, read_performance_state},
+    {"clock_limits", 0, read_number<unsigned long long, &NvmlApi::clock_limits>},
+    {"performance_state", 0, read_number<int, &NvmlApi::performance_state>},
     {"ecc_uncorrected", 0, read_ecc_errors},
-    {"pcie_width", 0, read_unsigned<&NvmlApi::pcie_width>},
-    {"max_pcie_width", 0, read_unsigned<&NvmlApi::max_pcie_width>},
-    {"pcie_generation", 0, read_unsigned<&NvmlApi::pcie_generation>},
-    {"pcie_replays", 0, read_unsigned<&NvmlApi::pcie_replays>},
+    {"pcie_width", 0, read_number<unsigned, &NvmlApi::pcie_width>},
+    {"max_pcie_width", 0, read_number<unsigned, &NvmlApi::max_pcie_width>},
+    {"pcie_generation", 0, read_number<unsigned, &NvmlApi::pcie_generation>},
+    {"pcie_replays", 0, read_number<unsigned, &NvmlApi::pcie_replays>},
     {"nvlinks_up", 0, read_links_up},
 };
 

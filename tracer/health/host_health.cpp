@@ -8,6 +8,7 @@
 #include "base/private_dir.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "rooted_path.h"
 
 namespace titan::tracer {
 
@@ -56,11 +57,6 @@ void read_port(int port_dir, const char* device, const char* port, HealthLog& lo
         }
     }
 }
-
-struct RootedPath {
-    char text[256];
-    RootedPath(const char* root, const char* path) { format_text(text, sizeof(text), "%s%s", root, path); }
-};
 
 // "some avg10=1.50 avg60=...": percent of the last ten seconds in which some task waited (Linux, accounting/psi).
 void read_pressure(const char* root, const char* what, HealthLog& log) {

@@ -11,6 +11,7 @@
 #include "base/private_dir.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "rooted_path.h"
 #include "torch_version.h"
 
 namespace titan::tracer {
@@ -71,11 +72,6 @@ void read_field(int dir_fd, const char* path, const char* key, char* out, size_t
         return;
     }
 }
-
-struct RootedPath {
-    char text[256];
-    RootedPath(const char* root, const char* path) { format_text(text, sizeof(text), "%s%s", root, path); }
-};
 
 Fd open_dir(const char* root, const char* path) {
     return Fd(open(RootedPath(root, path).text, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
