@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "formats/layout/label_names.h"
 #include "formats/ring/stacks_image.h"
 #include "host/words.h"
 #include "made_texts.h"
@@ -66,7 +67,7 @@ void add_machine(const OpenedSource& opened, Settings& settings) {
 // A label of the tracer's, or of the user's.
 void add_commit(const Process& process, Settings& settings) {
     for (const auto& [key, value] : process.labels) {
-        if (process.text(key) == "git_sha") {
+        if (process.text(key) == format::kCommitLabel) {
             settings.emplace_back("git commit of the program", process.text(value));
         }
     }

@@ -10,7 +10,7 @@
 #include "cannot_tell.h"
 #include "children.h"
 #include "finders.h"
-#include "formats/layout/nccl_error.h"
+#include "formats/layout/label_names.h"
 #include "halted.h"
 #include "health_findings.h"
 #include "host/words.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/layout/nccl_error.h"
+#include "formats/layout/label_names.h"
 #include "host/words.h"
 #include "layout.h"
 #include "report_parts.h"
@@ -67,7 +67,7 @@ std::string labels_text(const Run& run) {
     for (const auto& [key, value] : shared_labels(run)) {
         if (count++ < kMostLabels) {
             text += fmt::format("{}{} {}", text.empty() ? "; " : ", ", key,
-                                key == "git_sha" ? value.substr(0, kCommitCharacters) : value);
+                                key == format::kCommitLabel ? value.substr(0, kCommitCharacters) : value);
         }
     }
     return text + (count > kMostLabels ? fmt::format(" and {}", counted(count - kMostLabels, "more label")) : "");

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/hash.h"
-#include "formats/layout/nccl_error.h"
+#include "formats/layout/label_names.h"
 #include "spans.h"
 #include "titantrace.h"
 #include "tracer/record.h"

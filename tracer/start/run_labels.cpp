@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "formats/layout/label_names.h"
 
 namespace titan::tracer {
 namespace {
@@ -83,7 +84,7 @@ void label_commit(Session& session, const char* directory) {
         char sha[kShaBytes + 1];
         if (git_dir.valid()) {
             if (read_commit(git_dir.get(), sha)) {
-                label(session, "git_sha", sha);
+                label(session, format::kCommitLabel, sha);
             }
             return;
         }
