@@ -18,8 +18,8 @@ namespace {
 
 // One fault of one device, as a process saw it.
 struct Fault {
-    std::string device;  // "GPU 0", "port mlx5_0/1"
-    std::string what;    // "is throttled (too hot (hardware))"
+    DeviceHealth device;
+    std::string what;  // "is throttled (too hot (hardware))"
     const HealthReading* reading;
 };
 
@@ -43,12 +43,11 @@ constexpr auto kLinkErrors =
 std::string number_text(double value) { return grouped_digits(static_cast<uint64_t>(std::max(value, 0.0))); }
 
 template <typename Counters>
-void add_counter_faults(const std::string& name, const DeviceHealth& device, const Counters& counters,
-                        std::vector<Fault>& faults) {
+void add_counter_faults(const DeviceHealth& device, const Counters& counters, std::vector<Fault>& faults) {
     for (const ErrorCounter& counter : counters) {
         const HealthReading* const reading = device.find(counter.name);
         if (reading != nullptr && reading->value - reading->first_value > counter.allowed) {
-            faults.push_back({name,
+            faults.push_back({device,
                               fmt::format("has counted {} {} since the process began",
                                           number_text(reading->value - reading->first_value), counter.name),
                               reading});
@@ -57,11 +56,10 @@ void add_counter_faults(const std::string& name, const DeviceHealth& device, con
 }
 
 void add_gpu_faults(const DeviceHealth& gpu, std::vector<Fault>& faults) {
-    const std::string name = "GPU " + gpu.device;
     const auto add = [&](const char* reading, auto&& is_fault, auto&& words) {
         const HealthReading* const found = gpu.find(reading);
         if (found != nullptr && is_fault(*found)) {
-            faults.push_back({name, words(*found), found});
+            faults.push_back({gpu, words(*found), found});
         }
     };
     add(
@@ -93,16 +91,15 @@ void add_gpu_faults(const DeviceHealth& gpu, std::vector<Fault>& faults) {
         [](const HealthReading& r) {
             return fmt::format("has {:.0f} of {:.0f} NVLinks left", r.value, r.first_value);
         });
-    add_counter_faults(name, gpu, kLinkErrors, faults);
+    add_counter_faults(gpu, kLinkErrors, faults);
 }
 
 void add_port_faults(const DeviceHealth& port, std::vector<Fault>& faults) {
-    const std::string name = "port " + port.device;
     const HealthReading* const state = port.find("state");
     if (state != nullptr && state->first_value == kActivePort && state->value != kActivePort) {
-        faults.push_back({name, "is not active any more", state});
+        faults.push_back({port, "is not active any more", state});
     }
-    add_counter_faults(name, port, kPortErrors, faults);
+    add_counter_faults(port, kPortErrors, faults);
 }
 
 std::vector<Fault> faults_of(const Process& process) {
@@ -123,7 +120,7 @@ std::string since_words(const HealthReading& reading) {
 }
 
 // A port belongs to the host, a GPU to the rank.
-bool is_of_host(const Fault& fault) { return fault.device.starts_with("port"); }
+bool is_of_host(const Fault& fault) { return fault.device.kind == "port"; }
 
 struct Seen {
     const Process* process;
@@ -136,7 +133,7 @@ Sentence owner_words(const Process& process, const Fault& fault) {
 }
 
 Sentence fault_words(const Seen& seen) {
-    return phrase("{} {} {} {}", seen.fault.device, owner_words(*seen.process, seen.fault), seen.fault.what,
+    return phrase("{} {} {} {}", seen.fault.device.name(), owner_words(*seen.process, seen.fault), seen.fault.what,
                   since_words(*seen.fault.reading));
 }
 
@@ -178,7 +175,7 @@ void add_finding(const Run& run, std::vector<Seen>& seen, std::vector<Finding>& 
     if (is_of_host(first.fault)) {
         finding.evidence.push_back(
             phrase("as {} reads it below /sys/class/infiniband", rank_fact(first.process->rank)));
-    } else if (const std::string state = gpu_state_words(*first.process, first.fault.device); !state.empty()) {
+    } else if (const std::string state = gpu_state_words(first.fault.device); !state.empty()) {
         finding.evidence.push_back(phrase("that GPU now: {}", state));
     }
     findings.push_back(std::move(finding));
@@ -210,9 +207,9 @@ class PortFaults {
 
 // The state of its GPUs, and their faults.
 void tell_gpus(const Process& process, Finding& finding) {
-    for (const std::string& gpu : gpus_of(process)) {
-        if (const std::string state = gpu_state_words(process, gpu); !state.empty()) {
-            finding.evidence.push_back(phrase("{} of {}: {}", gpu, rank_fact(process.rank), state));
+    for (const DeviceHealth& device : health_of(process)) {
+        if (const std::string state = gpu_state_words(device); !state.empty()) {
+            finding.evidence.push_back(phrase("{} of {}: {}", device.name(), rank_fact(process.rank), state));
         }
     }
     for (const Fault& fault : faults_of(process)) {
@@ -224,7 +221,7 @@ void tell_gpus(const Process& process, Finding& finding) {
 
 // Faults that are told in the same words but for numbers.
 std::string kind_of(const Fault& fault) {
-    std::string kind = fault.device.substr(0, fault.device.find(' ')) + " ";
+    std::string kind = fault.device.kind + " ";
     for (const char c : fault.what) {
         if ((c < '0' || c > '9') && c != ',') {
             kind += c;

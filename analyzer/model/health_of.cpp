@@ -57,16 +57,6 @@ std::vector<DeviceHealth> health_of(const Process& process) {
     return list;
 }
 
-std::vector<std::string> gpus_of(const Process& process) {
-    std::vector<std::string> names;
-    for (const DeviceHealth& device : health_of(process)) {
-        if (device.kind == "gpu") {
-            names.push_back("GPU " + device.device);
-        }
-    }
-    return names;
-}
-
 GpuBrief worst_gpu(const Process& process) {
     GpuBrief worst;
     for (const DeviceHealth& device : health_of(process)) {
@@ -89,24 +79,21 @@ GpuBrief worst_gpu(const Process& process) {
     return worst;
 }
 
-std::string gpu_state_words(const Process& process, std::string_view gpu) {
-    for (const DeviceHealth& device : health_of(process)) {
-        const HealthReading* const busy = device.find("utilization_percent");
-        if (device.kind != "gpu" || "GPU " + device.device != gpu || busy == nullptr) {
-            continue;
-        }
-        std::string words = activity_words(busy->value, device.find("power_w"), device.find("power_limit_w"));
-        const HealthReading* const temperature = device.find("temperature_c");
-        const HealthReading* const clock = device.find("sm_clock_mhz");
-        const HealthReading* const most = device.find("max_sm_clock_mhz");
-        words += temperature == nullptr ? "" : fmt::format("; {:.0f} C", temperature->value);
-        if (clock != nullptr) {
-            words += fmt::format(", {:.0f}{} MHz", clock->value,
-                                 most == nullptr ? "" : fmt::format(" of {:.0f}", most->value));
-        }
-        return words;
+std::string gpu_state_words(const DeviceHealth& device) {
+    const HealthReading* const busy = device.find("utilization_percent");
+    if (device.kind != "gpu" || busy == nullptr) {
+        return {};
     }
-    return {};
+    std::string words = activity_words(busy->value, device.find("power_w"), device.find("power_limit_w"));
+    const HealthReading* const temperature = device.find("temperature_c");
+    const HealthReading* const clock = device.find("sm_clock_mhz");
+    const HealthReading* const most = device.find("max_sm_clock_mhz");
+    words += temperature == nullptr ? "" : fmt::format("; {:.0f} C", temperature->value);
+    if (clock != nullptr) {
+        words +=
+            fmt::format(", {:.0f}{} MHz", clock->value, most == nullptr ? "" : fmt::format(" of {:.0f}", most->value));
+    }
+    return words;
 }
 
 }  // namespace titan::analyzer

@@ -15,6 +15,8 @@ struct DeviceHealth {
     std::string device;                                                 // "0", "mlx5_0/1"; empty for the host
     std::map<std::string, const HealthReading*, std::less<>> readings;  // by what was read: "power_w"
 
+    // "GPU 0", "port mlx5_0/1".
+    std::string name() const { return (kind == "gpu" ? "GPU" : kind) + " " + device; }
     const HealthReading* find(std::string_view what) const {
         const auto found = readings.find(what);
         return found == readings.end() ? nullptr : found->second;
@@ -22,9 +24,6 @@ struct DeviceHealth {
 };
 
 std::vector<DeviceHealth> health_of(const Process& process);
-
-// "GPU 0", ...
-std::vector<std::string> gpus_of(const Process& process);
 
 // Of the GPU that is worst off: one that is throttled, else the first. Empty words: none is read.
 struct GpuBrief {
@@ -35,6 +34,6 @@ GpuBrief worst_gpu(const Process& process);
 
 // "100 % busy at 118 W of 700 W: a kernel that waits rather than computes; 41 C, 1980 of 1980 MHz"; empty where it is
 // not known.
-std::string gpu_state_words(const Process& process, std::string_view gpu);
+std::string gpu_state_words(const DeviceHealth& device);
 
 }  // namespace titan::analyzer
