@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kLevel = 9;
 
-constexpr FileKind kDigests{"digest", kDigestMagic, kDigestMajor, kDigestMinor, kMaxDigestSections};
+constexpr FileKind kDigests{"digest", kDigestMagic, kDigestMajor, kDigestMinor, kMaxDigestSections, false};
 
 // Seals the header with its checksum and appends it.
 template <typename Header>

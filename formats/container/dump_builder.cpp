@@ -12,7 +12,7 @@ Result<std::vector<std::byte>> build_dump(std::span<const std::byte> image, std:
         out.insert(out.end(), begin, begin + size_bytes);
         return true;
     };
-    std::vector<uint64_t> workspace(dump_workspace_bytes() / sizeof(uint64_t) + 1);
+    std::vector<uint64_t> workspace(section_workspace_bytes() / sizeof(uint64_t) + 1);
     DumpWriter writer(workspace.data(), workspace.size() * sizeof(uint64_t), append, &file);
     if (!writer.begin() || !writer.add_meta(meta_json.data(), meta_json.size()) ||
         !writer.add_ring(image.data(), image.size()) || !writer.finish()) {

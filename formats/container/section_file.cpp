@@ -47,6 +47,9 @@ std::string in_section(uint32_t number, const std::string& what) {
 SectionList list_sections(std::span<const std::byte> file, size_t offset, const FileKind& kind) {
     SectionList list;
     for (uint32_t number = 1; number <= kind.max_sections; ++number) {
+        if (kind.grows && offset == file.size()) {
+            return list;
+        }
         if (file.size() - offset < sizeof(SectionHeader)) {
             list.problems.push_back(in_section(number, "missing: the file is truncated"));
             return list;

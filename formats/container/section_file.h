@@ -1,5 +1,5 @@
-// The common structure of dumps and digests: a file header, sections of one zstd frame each, and an end section. Sizes
-// in a file are claims; each is checked before a byte is written.
+// The common structure of dumps, digests and journals: a file header, sections of one zstd frame each, and an end
+// section. Sizes in a file are claims; each is checked before a byte is written.
 #pragma once
 
 #include <zstd.h>
@@ -22,6 +22,7 @@ struct FileKind {
     uint16_t major;  // a newer major is refused
     uint16_t minor;
     uint32_t max_sections;
+    bool grows;  // sections are appended while it is read: it may end behind any of them
 };
 
 struct Section {

@@ -102,6 +102,11 @@ uint64_t RingImage::collective_capacity() const {
     return ring == nullptr ? 0 : ring->count;
 }
 
+uint64_t RingImage::first_marker() const {
+    const Region* ring = region(RegionKind::kMarkers);
+    return ring == nullptr || ring->head <= ring->count ? 0 : ring->head - ring->count;
+}
+
 std::vector<std::pair<uint32_t, CommunicatorRecord>> RingImage::communicators() const {
     std::vector<std::pair<uint32_t, CommunicatorRecord>> rows;
     const Region* table = region(RegionKind::kCommunicators);

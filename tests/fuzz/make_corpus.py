@@ -283,6 +283,52 @@ def digest_samples(digests):
         yield f"process-cut-{name}.digest", digest_of(section(kind, zstd_frame(raw), len(raw))), "skipped"
 
 
+def journal_of(*blocks, **header):
+    """Without the end section of the other containers."""
+    return container(b"TITNJRNL", *[section(1, zstd_frame(block), len(block)) for block in blocks], **header)[:-40]
+
+
+def journal_block(ring, markers=None, first=7, count=3, texts=(b"step", b"forward"), sites=((1 << 63 | 5, 2),)):
+    """A step, a span that ends in it; or the columns given."""
+    def field(tag, content):
+        return varint(tag) + varint(len(content)) + content
+
+    if markers is None:
+        rows = {"kind": (1, 2, 3), "depth": (0, 0, 0), "detail": (0, 0, 0), "name": (0, 2, 2), "text": (0, 0, 0),
+                "site": (1, 1, 0), "thread": (84, 0, 0), "step": (2, 0, 0), "ticks": (2000, 20, 20), "span": (0, 9, 1),
+                "value": (2, 0, 0), "extra": (0, 0, 0)}
+        markers = b"".join(varint(value) for row in rows.values() for value in row)
+    return (field(1, ring[:4096]) + field(2, varint(first) + varint(count)) +
+            field(3, varint(len(texts)) + b"".join(varint(len(text)) + text for text in texts)) +
+            field(4, varint(len(sites)) + b"".join(varint(key) + varint(place) for key, place in sites)) +
+            field(5, markers))
+
+
+def journal_samples(rings):
+    ring = rings["mixed-rank0"]
+    good = journal_block(ring)
+    yield "small.journal", journal_of(good), "read: 3 markers with names"
+    yield "two-blocks.journal", journal_of(good, journal_block(ring, first=10)), "read: 6 markers"
+    yield "empty.journal", b"", "empty file"
+    yield "no-blocks.journal", journal_of(), "read: 0 markers"
+    yield "cut-in-block.journal", journal_of(good, good)[:-30], "truncated"
+    yield "newer-major.journal", journal_of(good, major=2), "newer"
+    yield "unknown-tag.journal", journal_of(good + varint(99) + varint(2) + b"ab"), "read: 3 markers"
+    yield "not-a-ring.journal", journal_of(journal_block(bytes(4096))), "fit together"
+    yield "header-cut.journal", journal_of(journal_block(ring[:2000])), "fit together"
+    for name, block in (("no-markers", journal_block(ring, count=0)),
+                        ("more-markers-than-columns", journal_block(ring, count=4)),
+                        ("4097-markers", journal_block(ring, count=4097)),
+                        ("2-63-markers", journal_block(ring, count=TWO63)),
+                        ("ticket-2-63", journal_block(ring, first=TWO63))):
+        yield f"{name}.journal", journal_of(block), "fit together"
+    for name, block in (("site-without-text", journal_block(ring, sites=((5, 77),))),
+                        ("no-texts", journal_block(ring, texts=()))):
+        yield f"{name}.journal", journal_of(block), "read: 3 markers"
+    yield "bomb.journal", container(b"TITNJRNL", section(1, zstd_frame(repeated=256 << 20),
+                                                         256 << 20)), "over the limit"
+
+
 def sections_of(data):
     offset = struct.unpack_from("<I", data, 12)[0]
     while True:
@@ -361,7 +407,7 @@ def main():
     for reader, samples in (("ring", ring_samples(rings)), ("dump", dump_samples(dumps, rings)),
                             ("digest", digest_samples(digests)),
                             ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()),
-                            ("stacks", stacks_samples()),
+                            ("stacks", stacks_samples()), ("journal", journal_samples(rings)),
                             ("witness", witness_samples())):
         write(arguments.into / reader, samples, layout)
 

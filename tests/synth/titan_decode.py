@@ -100,6 +100,112 @@ def read_dump(data):
         offset += stored
 
 
+class Numbers:
+    """Varints and fields, one after the other."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def number(self):
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def signed(self):
+        coded = self.number()
+        return coded >> 1 ^ -(coded & 1)
+
+    def take(self, count):
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def fields(self):
+        while self.at < len(self.data):
+            tag = self.number()
+            yield tag, Numbers(self.take(self.number()))
+
+
+def signed64(value):
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def journal_markers(columns, count):
+    """The columns of section 10, as one dictionary for each marker."""
+    markers = [{} for _ in range(count)]
+    for key in ("kind", "depth", "detail", "name", "text", "site"):
+        for marker in markers:
+            marker[key] = columns.number()
+    for key in ("thread", "step", "ticks"):
+        before = 0
+        for marker in markers:
+            before = marker[key] = (before + columns.signed()) % (1 << 64)
+
+    def near(other):
+        coded = columns.number()
+        if coded == 0:
+            return 0
+        return (other + ((coded - 1) >> 1 ^ -((coded - 1) & 1))) % (1 << 64)
+
+    newest = 0
+    for marker in markers:
+        marker["span"] = near(newest) % (1 << 32)
+        newest = marker["span"] if marker["kind"] in (2, 4) else newest
+    bits = lambda: int.from_bytes(columns.number().to_bytes(8, "little"), "big")
+    begun, step, relative = {}, 0, 0
+    for marker in markers:
+        if marker["kind"] == 1:
+            step = marker["value"] = (step + columns.signed()) % (1 << 64)
+        elif marker["kind"] == 2:
+            begun[marker["span"] % 256] = (marker["span"], marker["ticks"])
+            marker["value"] = near(marker["span"])
+        elif marker["kind"] == 3:
+            span, ticks = begun.get(marker["span"] % 256, (None, 0))
+            marker["value"] = ((ticks if span == marker["span"] else marker["ticks"]) + columns.signed()) % (1 << 64)
+        else:
+            marker["value"] = bits()
+    for marker in markers:
+        if marker["kind"] == 1:
+            relative = marker["extra"] = (relative + columns.signed()) % (1 << 64)
+        else:
+            marker["extra"] = bits() if marker["kind"] == 5 else columns.number()
+        marker["step"] = signed64(marker["step"])
+    return markers
+
+
+def read_journal(data):
+    """Blocks as dictionaries: rank, pid, first_ticket, markers with their texts."""
+    magic, major, _minor, offset, _reserved, check = struct.unpack_from("<8sHHIQQ", data)
+    if magic != b"TITNJRNL" or major != 1 or check != fnv1a64(data[:24]):
+        raise Damaged("not a journal of major version 1")
+    while offset < len(data):
+        kind, stored_check, stored, raw, _none, check = struct.unpack_from("<IIQQQQ", data, offset)
+        if check != fnv1a64(data[offset:offset + 32]) or kind != 1:
+            raise Damaged("bad section header")
+        offset += 40
+        if stored_check != fnv1a64(data[offset:offset + stored]) & 0xFFFFFFFF:
+            raise Damaged("bad section")
+        block = {"texts": [""]}
+        for tag, content in Numbers(unzstd(data[offset:offset + stored], raw)).fields():
+            if tag == 1:
+                block["pid"], block["rank"] = (struct.unpack_from("<i", content.data, at)[0] for at in (64, 88))
+            elif tag == 2:
+                block["first_ticket"], count = content.number(), content.number()
+            elif tag == 3:
+                for _ in range(content.number()):
+                    block["texts"].append(content.take(content.number()).decode(errors="replace"))
+            elif tag == 4:
+                block["sites"] = [(content.number(), content.number()) for _ in range(content.number())]
+            elif tag == 5:
+                block["markers"] = journal_markers(content, count)
+        yield block
+        offset += stored
+
+
 class Ring:
     def __init__(self, image):
         self.image = image

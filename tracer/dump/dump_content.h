@@ -17,7 +17,7 @@ struct DumpContent {
     std::span<const char> stacks;
 };
 
-// Memory to work in: dump_workspace_bytes() of formats/container/dump_writer.h, and kMetaBytes.
+// Memory to work in: section_workspace_bytes() of formats/container/dump_writer.h, and kMetaBytes.
 struct DumpRoom {
     char* workspace;
     size_t workspace_bytes;

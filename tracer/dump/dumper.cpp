@@ -107,7 +107,7 @@ DumpFile* write_somewhere(const Config& config, DumpContent& content, const Dump
 bool prepare_dumper(Session& session) {
     memory = DumpMemory{};
     memory.image_bytes = session.ring_file.bytes;
-    memory.workspace_bytes = format::dump_workspace_bytes();
+    memory.workspace_bytes = format::section_workspace_bytes();
     memory.image = map_private<char>(memory.image_bytes);
     memory.workspace = map_private<char>(memory.workspace_bytes);
     memory.meta = map_private<char>(kMetaBytes);

@@ -21,7 +21,7 @@ std::string write_to(const OutsideDump& dump, bool opened, DumpFile& file) {
     variables.push_back(nullptr);
     std::vector<char> environment(kEnvironmentBytes);
     write_environment(environment.data(), environment.size(), variables.data());
-    const size_t workspace_bytes = format::dump_workspace_bytes();
+    const size_t workspace_bytes = format::section_workspace_bytes();
     const auto workspace = std::make_unique<uint64_t[]>(workspace_bytes / sizeof(uint64_t) + 1);
     std::vector<char> meta(kMetaBytes);
     DumpContent content{{0, format::DumpReason::kCollected, dump.detail.c_str(), -1, dump.realtime_ns, dump.ticks, -1,

@@ -8,31 +8,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "formats/container/packed_number.h"
+
 namespace titan::format {
-
-constexpr uint64_t zigzag(uint64_t difference) {
-    return difference << 1 ^ (static_cast<int64_t>(difference) < 0 ? UINT64_MAX : 0);
-}
-constexpr uint64_t unzigzag(uint64_t coded) { return coded >> 1 ^ ((coded & 1) != 0 ? UINT64_MAX : 0); }
-
-namespace packed {
-// Signed numbers of any width as 64 bits, and back.
-template <typename T>
-constexpr uint64_t widen(T value) {
-    if constexpr (std::is_enum_v<T>) {
-        return widen(static_cast<std::underlying_type_t<T>>(value));
-    } else if constexpr (std::is_signed_v<T>) {
-        return static_cast<uint64_t>(static_cast<int64_t>(value));
-    } else {
-        return static_cast<uint64_t>(value);
-    }
-}
-template <typename T>
-inline constexpr bool kIsSigned = std::is_signed_v<T>;
-}  // namespace packed
 
 class Packer {
   public:
@@ -100,6 +80,15 @@ class Unpacker {
         text.assign(reinterpret_cast<const char*>(rest_.data()), length);
         rest_ = rest_.subspan(length);
     }
+    unsigned char byte() {
+        if (rest_.empty()) {
+            fail();
+            return 0;
+        }
+        const auto byte = static_cast<unsigned char>(rest_.front());
+        rest_ = rest_.subspan(1);
+        return byte;
+    }
     // The number of elements that follow, each at least `least_bytes_each` long.
     size_t count(size_t, size_t least_bytes_each) {
         const uint64_t claimed = take();
@@ -125,6 +114,7 @@ class Unpacker {
         rest_ = {};
     }
     bool good() const { return good_; }
+    size_t size_bytes() const { return rest_.size(); }
     bool empty() const { return rest_.empty(); }
 
   private:

@@ -15,7 +15,7 @@
 
 namespace titan::format {
 
-inline constexpr unsigned kJobVersion = 2;
+inline constexpr unsigned kJobVersion = 3;
 inline constexpr uint64_t kJobMagic = 0x32424F4A41544954;  // "TITAJOB2"
 inline constexpr uint32_t kMaxJobProcesses = 480;
 inline constexpr uint32_t kJobRequests = 8;
@@ -45,7 +45,8 @@ struct JobProcess {
     std::atomic<uint32_t> claim;  // pid of the process that writes the dead one's dump
     uint64_t start_ticks;
     uint64_t pid_namespace;
-    char ring_path[224];  // empty: in private memory, or too long to tell
+    std::atomic<uint64_t> journaled;  // tickets of markers below this one are in the journal, or lost
+    char ring_path[216];              // empty: in private memory, or too long to tell
 };
 static_assert(sizeof(JobProcess) == 256);
 
@@ -66,7 +67,7 @@ struct JobSegment {
     std::atomic<uint64_t> asked_others_ms;
     std::atomic<uint64_t> last_life_realtime_ns;
     std::atomic<uint32_t> process_count;
-    uint32_t reserved;
+    std::atomic<uint32_t> journal_files;  // made so far
     JobRequestSlot requests[kJobRequests];
     JobProcess processes[kMaxJobProcesses];
 };

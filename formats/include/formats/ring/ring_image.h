@@ -83,6 +83,7 @@ class RingImage {
     // Of the number in MarkerEntry::site: its key, and its place where that is known. Key 0: there is none.
     MarkerSiteRecord marker_site(uint32_t site) const;
     uint64_t collective_capacity() const;
+    uint64_t first_marker() const;  // ticket of the oldest that the ring can hold; those before are overwritten
 
     // The string of an id, empty for 0, for unknown ids and for damage. Points into the bytes.
     std::string_view text(uint32_t id) const;

@@ -1,0 +1,114 @@
+#include "formats/container/journal_writer.h"
+
+#include <cstring>
+
+#include "formats/container/marker_columns.h"
+#include "formats/container/packed_bytes.h"
+#include "formats/container/section_writer.h"
+
+namespace titan::format {
+namespace {
+
+// What is longer is cut: a block must have room for its markers.
+constexpr size_t kMostTextBytes = 4096;
+// Between the texts and the markers, of which each takes 64 bytes at worst.
+constexpr size_t kTextRoomBytes = 512 << 10;
+
+}  // namespace
+
+template <uint32_t most>
+uint32_t LocalNumbers<most>::of(uint32_t number) {
+    if (number == 0) {
+        return 0;
+    }
+    uint32_t row = number % kRows;
+    while (rows_[row] != 0) {
+        if (numbers_[rows_[row] - 1] == number) {
+            return rows_[row];
+        }
+        row = (row + 1) % kRows;
+    }
+    if (count_ == most) {
+        return 0;
+    }
+    numbers_[count_++] = number;
+    rows_[row] = count_;
+    return count_;
+}
+
+template <uint32_t most>
+void LocalNumbers<most>::clear() {
+    count_ = 0;
+    std::memset(rows_, 0, sizeof(rows_));
+}
+
+size_t JournalBlock::pack(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
+                          const MarkerWords& words) {
+    static_assert(kMostBytes <= kMaxSectionRawBytes);
+    const size_t fit =
+        number(markers.first(markers.size() < kJournalBlockMarkers ? markers.size() : kJournalBlockMarkers), words);
+    return fit != 0 && write(header, first_ticket, markers.first(fit), words) ? fit : 0;
+}
+
+// A marker brings two texts, and a site whose place is a third.
+size_t JournalBlock::number(std::span<MarkerEntry> markers, const MarkerWords& words) {
+    texts_.clear();
+    sites_.clear();
+    size_t text_bytes = 0;
+    const auto text_of = [&](uint32_t id) {
+        const size_t known = texts_.all().size();
+        const uint32_t local = texts_.of(id);
+        if (texts_.all().size() != known) {
+            char text[kMostTextBytes];
+            text_bytes += words.text(words.context, id, text, sizeof(text)) + 2;
+        }
+        return local;
+    };
+    size_t fit = 0;
+    while (fit < markers.size() && texts_.all().size() + 3 <= kJournalBlockTexts && !sites_.is_full() &&
+           text_bytes + 3 * kMostTextBytes < kTextRoomBytes) {
+        MarkerEntry& marker = markers[fit++];
+        marker.name = text_of(marker.name);
+        marker.text = text_of(marker.text);
+        const size_t known = sites_.all().size();
+        const uint32_t site = marker.site;
+        marker.site = sites_.of(site);
+        if (sites_.all().size() != known) {
+            MarkerSiteRecord& row = site_rows_[known];
+            row = words.site(words.context, site);
+            row.place = text_of(row.place);
+        }
+    }
+    return fit;
+}
+
+bool JournalBlock::write(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
+                         const MarkerWords& words) {
+    PackedBytes packed(bytes_, sizeof(bytes_));
+    packed.field(JournalTag::kHeader, [&] { packed.put(&header, sizeof(header)); });
+    packed.field(JournalTag::kTickets, [&] {
+        packed.number(first_ticket);
+        packed.number(markers.size());
+    });
+    packed.field(JournalTag::kTexts, [&] {
+        packed.number(texts_.all().size());
+        for (const uint32_t id : texts_.all()) {
+            char text[kMostTextBytes];
+            const size_t length = words.text(words.context, id, text, sizeof(text));
+            packed.number(length);
+            packed.put(text, length);
+        }
+    });
+    packed.field(JournalTag::kSites, [&] {
+        packed.number(sites_.all().size());
+        for (size_t i = 0; i < sites_.all().size(); ++i) {
+            packed.number(site_rows_[i].key);
+            packed.number(site_rows_[i].place);
+        }
+    });
+    packed.field(JournalTag::kMarkers, [&] { code_markers(packed, markers); });
+    size_bytes_ = packed.size_bytes();
+    return packed.good();
+}
+
+}  // namespace titan::format

@@ -1,0 +1,61 @@
+// Makes the blocks of a journal (journal_layout.h), in memory that the caller brings: no allocation, no system call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "formats/layout/journal_layout.h"
+#include "formats/layout/ring_layout.h"
+
+namespace titan::format {
+
+// Looks up what markers refer to, in the ring that they come from.
+struct MarkerWords {
+    void* context;
+    // Copies the text of an id; returns its length, cut to the capacity. 0: there is none.
+    size_t (*text)(void* context, uint32_t id, char* into, size_t capacity_bytes);
+    // Of MarkerEntry::site, not 0. Key 0: there is none.
+    MarkerSiteRecord (*site)(void* context, uint32_t site);
+};
+
+// Numbers within a block for numbers of the ring, in the order in which they come.
+template <uint32_t most>
+class LocalNumbers {
+  public:
+    // 0 for 0, and where the block is full.
+    uint32_t of(uint32_t number);
+    void clear();
+    std::span<const uint32_t> all() const { return {numbers_, count_}; }
+    bool is_full() const { return count_ == most; }
+
+  private:
+    static constexpr uint32_t kRows = 2 * most;
+    uint32_t numbers_[most];
+    uint32_t count_;
+    uint32_t rows_[kRows];  // local numbers, open addressing
+};
+
+// Lives in zeroed memory of its own: too large for a stack.
+class JournalBlock {
+  public:
+    // Packs the first of `markers`, whose tickets are consecutive from `first_ticket` on; returns how many fit, and
+    // renumbers them. 0 where not even one does.
+    size_t pack(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
+                const MarkerWords& words);
+    std::span<const unsigned char> bytes() const { return {bytes_, size_bytes_}; }
+
+  private:
+    size_t number(std::span<MarkerEntry> markers, const MarkerWords& words);
+    bool write(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
+               const MarkerWords& words);
+
+    static constexpr size_t kMostBytes = 1 << 20;
+    LocalNumbers<kJournalBlockTexts> texts_;
+    LocalNumbers<kJournalBlockSites> sites_;
+    MarkerSiteRecord site_rows_[kJournalBlockSites];
+    size_t size_bytes_;
+    unsigned char bytes_[kMostBytes];
+};
+
+}  // namespace titan::format

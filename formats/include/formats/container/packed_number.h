@@ -1,0 +1,31 @@
+// Integers as varints: 7 bits a byte, the lowest first, the top bit says that more follow. Signed ones and differences
+// are zigzag.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace titan::format {
+
+constexpr uint64_t zigzag(uint64_t difference) {
+    return difference << 1 ^ (static_cast<int64_t>(difference) < 0 ? UINT64_MAX : 0);
+}
+constexpr uint64_t unzigzag(uint64_t coded) { return coded >> 1 ^ ((coded & 1) != 0 ? UINT64_MAX : 0); }
+
+namespace packed {
+// Signed numbers of any width as 64 bits, and back.
+template <typename T>
+constexpr uint64_t widen(T value) {
+    if constexpr (std::is_enum_v<T>) {
+        return widen(static_cast<std::underlying_type_t<T>>(value));
+    } else if constexpr (std::is_signed_v<T>) {
+        return static_cast<uint64_t>(static_cast<int64_t>(value));
+    } else {
+        return static_cast<uint64_t>(value);
+    }
+}
+template <typename T>
+inline constexpr bool kIsSigned = std::is_signed_v<T>;
+}  // namespace packed
+
+}  // namespace titan::format
