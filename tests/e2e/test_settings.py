@@ -27,6 +27,8 @@ BAD = {
     "TITANTRACE_COLLECTIVES": "many",
     "TITANTRACE_CUDA_CALLS": "0x",
     "TITANTRACE_MARKERS": "1e99",
+    "TITANTRACE_JOURNAL_MIB": "all",
+    "TITANTRACE_JOURNAL_S": "daily",
 }
 
 

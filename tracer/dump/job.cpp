@@ -116,6 +116,7 @@ bool enter_process(JobSegment& segment, const Identity& identity, const RingFile
     own->pid = identity.pid;
     own->rank = identity.rank;
     own->claim.store(0, std::memory_order_relaxed);
+    own->journaled.store(0, std::memory_order_relaxed);
     own->start_ticks = identity.pid_start_ticks;
     own->pid_namespace = identity.pid_namespace;
     if (!copy_text(own->ring_path, sizeof(own->ring_path), ring_file.path)) {
@@ -165,6 +166,8 @@ bool enter_segment(const char* parent, bool create, const Identity& identity, co
 void claim_own_place() {
     member.segment->processes[member.place].claim.store(static_cast<uint32_t>(getpid()), std::memory_order_relaxed);
 }
+
+bool is_own_lease(uint64_t lease) { return lease >> 48 == uint64_t{member.place} + 1; }
 
 uint64_t make_lease(uint64_t now_ms) {
     return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1));
@@ -241,13 +244,17 @@ bool next_request(JobRequest& request) {
     return request.pid != member.segment->processes[member.place].pid;
 }
 
+bool has_lease() {
+    return member.segment == nullptr || is_own_lease(member.segment->lease.load(std::memory_order_relaxed));
+}
+
 bool hold_lease() {
     if (member.segment == nullptr) {
         return true;
     }
     const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
     uint64_t lease = member.segment->lease.load(std::memory_order_relaxed);
-    const bool mine = lease >> 48 == uint64_t{member.place} + 1;
+    const bool mine = is_own_lease(lease);
     const uint64_t held_ms = lease & ((uint64_t{1} << 48) - 1);
     const bool lost = lease == 0 || held_ms > now_ms || now_ms - held_ms > kLeaseLostMs;
     if (!mine && !lost) {
@@ -372,17 +379,35 @@ void note_dump_at_end() {
     }
 }
 
+std::span<JobProcess> job_processes() {
+    return member.segment == nullptr ? std::span<JobProcess>()
+                                     : std::span(member.segment->processes, used_places(*member.segment));
+}
+
+uint32_t take_journal_number() {
+    return member.segment == nullptr ? 0 : member.segment->journal_files.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool begin_leaving() {
+    if (member.segment == nullptr) {
+        return true;
+    }
+    if (has_lease()) {
+        member.segment->lease.store(0, std::memory_order_relaxed);
+    }
+    // Comes before the files: a process that has changed its user or its root directory cannot reach one any more, but
+    // leaves in order all the same.
+    set_job_state(JobState::kExited);
+    return count_places([](const JobProcess& process, JobState state) {
+               return state == JobState::kRunning && here_and_alive(process);
+           }) == 0;
+}
+
 void leave_job() {
     if (member.segment == nullptr) {
         return;
     }
     JobSegment& segment = *member.segment;
-    if (segment.lease.load(std::memory_order_relaxed) >> 48 == uint64_t{member.place} + 1) {
-        segment.lease.store(0, std::memory_order_relaxed);
-    }
-    // Comes first: a process that has changed its user or its root directory cannot reach a file any more, but leaves
-    // in order all the same.
-    set_job_state(JobState::kExited);
     Fd dir(open(member.file.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     LockedFile file = dir.valid() ? open_job_file(dir.get(), member.file.name, false) : LockedFile();
     struct stat named {};

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "config.h"
 #include "formats/layout/enums.h"
@@ -37,6 +38,8 @@ bool next_request(JobRequest& request);
 
 // True while this process is the one that polls and counts the dead for its node; renews or takes over a lost lease.
 bool hold_lease();
+// It held the lease when it was asked last, or holds it since.
+bool has_lease();
 
 // The id of the newest request that crossed nodes, or kNoRemoteRequest where there was none yet. True when a rank of
 // this node must react: the id is new here, and not what lay there when the job began.
@@ -74,8 +77,14 @@ void note_last_dump();
 // learn of its death.
 void note_dump_at_end();
 
-// Called after a clean end: once all processes of the job on this node have left in order and none has dumped, removes
-// rings and segment.
+// All processes that ever joined, this one among them; empty without a segment.
+std::span<JobProcess> job_processes();
+// The number of the node's next file of the journal.
+uint32_t take_journal_number();
+
+// A clean end, in two steps. From the first on, another process speaks for the node; it tells whether none is left to.
+bool begin_leaving();
+// Once all processes of the job on this node have left in order and none has dumped, removes rings and segment.
 void leave_job();
 
 // For tests: forgets that this process ever joined.

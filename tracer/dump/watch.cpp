@@ -82,6 +82,7 @@ struct WatchState {
     uint64_t asked_gone_ns;  // when a process that was told to end was first found gone, 0 none
     uint64_t last_tick_ns;
     TickWork work;
+    SaveWork save;
 };
 constinit WatchState state{};
 constinit std::atomic<int32_t> watch_tid{0};
@@ -348,6 +349,9 @@ void serve(Session& session) {
     if (requests == Requests::kLate) {
         answer_late(covered);
     }
+    if (requests == Requests::kTaken && pending.reason == DumpReason::kEnd) {
+        state.save(session, false);
+    }
     const Answer answer = requests == Requests::kTaken ? answer_to(session, pending) : Answer::kNone;
     const bool peer_asked = next_request(request);
     const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
@@ -449,13 +453,14 @@ bool someone_answers() {
 
 }  // namespace
 
-bool start_watch(TickWork work) {
+bool start_watch(TickWork work, SaveWork save) {
     Session* current = session();
     if (current == nullptr) {
         return false;
     }
     state = WatchState{};
     state.work = work;
+    state.save = save;
     started.store(false, std::memory_order_relaxed);
     left.store(false, std::memory_order_relaxed);
     reset_requests();
@@ -522,6 +527,10 @@ void session_exit(int status) {
                       : is_asked_to_end(header) ? JobState::kAskedToEnd
                                                 : JobState::kDead);  // its ring stays
     } else {
+        const bool is_last = begin_leaving();
+        if (state.save != nullptr) {
+            state.save(*current, is_last);
+        }
         leave_job();
     }
 }

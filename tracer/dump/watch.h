@@ -15,9 +15,11 @@ struct Session;
 // Work that the rooms above have the thread do at each tick; returns true to be called again in kSoonNs.
 using TickWork = bool (*)(Session& session, uint64_t now_ns);
 inline constexpr uint64_t kSoonNs = 250'000'000;
+// What they have to save where the process is about to end. `is_last`: no other process of the job is left here.
+using SaveWork = void (*)(Session& session, bool is_last);
 
 // Joins the job of this node and starts the thread. Once per session, after session() answers.
-bool start_watch(TickWork work);
+bool start_watch(TickWork work, SaveWork save);
 
 // Asks for a dump, if TITANTRACE_DUMP_ON lists the reason; titan_dump() and peers are always heard. One request per
 // reason waits at a time, later ones join it; of several reasons the gravest names the dump. any-thread, signal-safe.

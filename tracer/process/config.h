@@ -40,6 +40,8 @@ struct Config {
     uint32_t keep;            // dumps per rank, at least 1
     uint32_t rings_mib;       // limit for rings of dead processes
     uint32_t rings_days;
+    uint32_t journal_mib;  // of a node, 0: none is written
+    uint64_t journal_ns;   // from write to write
     uint32_t collectives;  // ring slots, powers of two
     uint32_t cuda_calls;
     uint32_t markers;

@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "base/uninterrupted.h"
 #include "bindings.h"
+#include "journal.h"
 #include "log.h"
 #include "name_marker_sites.h"
 #include "name_sweep.h"
@@ -234,10 +235,14 @@ Session* start_protected(ForkPage& page) {
         set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
         name_sweep = NameSweep{};
         named_sites = 0;
-        start_watch([](Session& session, uint64_t now_ns) {
-            name_marker_sites(session, named_sites);
-            return poll_names(session, name_sweep, now_ns);
-        });
+        reset_journal();
+        start_watch(
+            [](Session& session, uint64_t now_ns) {
+                name_marker_sites(session, named_sites);
+                tend_journal(session);
+                return poll_names(session, name_sweep, now_ns);
+            },
+            save_journal);
         install_signals(opened->config);
     }
     page.phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);

@@ -1,0 +1,242 @@
+#include "journal.h"
+
+#include <errno.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/futex.h"
+#include "base/map_private.h"
+#include "base/process.h"
+#include "formats/container/journal_writer.h"
+#include "formats/container/section_writer.h"
+#include "job.h"
+#include "journal_files.h"
+#include "log.h"
+#include "own_thread.h"
+#include "ring_tail.h"
+#include "session.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr uint64_t kLookNs = 1'000'000'000;
+constexpr uint64_t kQuickLookNs = 100'000'000;  // where rings fill within seconds
+constexpr uint64_t kShortestPeriodNs = 100'000'000;
+constexpr uint64_t kSaveNs = 1'000'000'000;
+constexpr size_t kStagedBytes = 4 << 20;
+constexpr size_t kMostSectionBytes = (1 << 20) + (8 << 10);  // a block that does not compress
+
+// How far a ring was read. Of the process in that place of the job segment.
+struct Reading {
+    uint64_t start_ticks;
+    uint64_t next_ticket;
+};
+
+// The writer's memory; only in the process that writes.
+struct Workshop {
+    JournalFiles files;
+    Reading readings[kMaxJobProcesses];
+    format::MarkerEntry markers[format::kJournalBlockMarkers];
+    format::JournalBlock block;
+    size_t staged_bytes;  // blocks that wait for the file
+    unsigned char staged[kStagedBytes];
+};
+
+constinit std::atomic<bool> is_writer{false};
+constinit std::atomic<bool> started{false};
+constinit std::atomic<uint32_t> wake{0};
+constinit std::atomic<uint32_t> saves_wanted{0};
+constinit std::atomic<uint32_t> saves_done{0};
+
+class Journal {
+  public:
+    explicit Journal(const Session& session)
+        : session_(session), period_ns_(std::max(session.config.journal_ns, kShortestPeriodNs)) {}
+
+    bool start() {
+        work_ = map_private<Workshop>();
+        const size_t workspace_bytes = format::section_workspace_bytes();
+        void* const workspace = map_private<char>(workspace_bytes);
+        if (work_ == nullptr || workspace == nullptr) {
+            warn_once("no memory for the journal: it is not written");
+            return false;
+        }
+        sections_ = format::SectionWriter(workspace, workspace_bytes, stage, this);
+        work_->files.start(session_.config, session_.identity, uint64_t{session_.config.journal_mib} << 20);
+        return true;
+    }
+
+    void run() {
+        for (;;) {
+            const uint32_t word = wake.load(std::memory_order_acquire);
+            const uint32_t wanted = saves_wanted.load(std::memory_order_acquire);
+            const bool saves = wanted != saves_done.load(std::memory_order_relaxed);
+            uint64_t pause_ns = period_ns_;
+            if (saves || is_writer.load(std::memory_order_acquire)) {
+                pause_ns = look(saves);
+            } else {
+                forget();
+            }
+            if (saves) {
+                saves_done.store(wanted, std::memory_order_release);
+                futex_wake_all(saves_done);
+            }
+            futex_wait(wake, word, pause_ns);
+        }
+    }
+
+  private:
+    static bool stage(void* self, const void* bytes, size_t size_bytes) {
+        Workshop& work = *static_cast<Journal*>(self)->work_;
+        std::memcpy(work.staged + work.staged_bytes, bytes, size_bytes);  // there is room, see take()
+        work.staged_bytes += size_bytes;
+        return true;
+    }
+
+    // Another process writes now, from where the segment says.
+    void forget() {
+        std::memset(work_->readings, 0, sizeof(work_->readings));
+        work_->staged_bytes = 0;
+        written_ns_ = 0;
+    }
+
+    // Returns when to look again.
+    uint64_t look(bool saves) {
+        const uint64_t now_ns = monotonic_now_ns();
+        written_ns_ = written_ns_ == 0 ? now_ns : written_ns_;
+        const bool is_due = saves || now_ns - written_ns_ >= period_ns_;
+        uint64_t pause_ns = std::min(kLookNs, period_ns_);
+        const std::span<JobProcess> processes = job_processes();
+        for (size_t place = 0; place < processes.size(); ++place) {
+            if (read(processes[place], work_->readings[place], is_due)) {
+                pause_ns = std::min(pause_ns, kQuickLookNs);
+            }
+        }
+        if (is_due) {
+            write();
+            written_ns_ = now_ns;
+        }
+        return pause_ns;
+    }
+
+    // Takes what is new of a ring, once it is half full or where all is wanted. True: it fills quickly.
+    bool read(JobProcess& process, Reading& reading, bool all) {
+        const JobState state = process.state.load(std::memory_order_acquire);
+        if (state == JobState::kFree || state == JobState::kReplaced || !tail_.open(process)) {
+            return false;
+        }
+        if (reading.start_ticks != process.start_ticks) {
+            reading = {process.start_ticks, process.journaled.load(std::memory_order_relaxed)};
+        }
+        const uint64_t fresh = tail_.head() - std::min(tail_.head(), reading.next_ticket);
+        if (fresh == 0 || (!all && fresh < tail_.slots() / 2)) {
+            return false;
+        }
+        while (reading.next_ticket < tail_.head() && take(reading)) {
+        }
+        return !all && fresh > tail_.slots() / 2 + tail_.slots() / 4;
+    }
+
+    // One block. False: there is nothing more to take now.
+    bool take(Reading& reading) {
+        if (kStagedBytes - work_->staged_bytes < kMostSectionBytes) {
+            write();
+        }
+        const uint64_t before = reading.next_ticket;
+        const size_t got = tail_.read_markers(reading.next_ticket, work_->markers, format::kJournalBlockMarkers);
+        if (got == 0) {
+            return reading.next_ticket != before;
+        }
+        const uint64_t first = reading.next_ticket;
+        const size_t packed = work_->block.pack(tail_.header(), first, {work_->markers, got}, tail_.words());
+        if (!tail_.holds(first)) {
+            return false;  // overwritten meanwhile, perhaps in part: the next look finds where the ring begins now
+        }
+        const std::span<const unsigned char> bytes = work_->block.bytes();
+        if (packed != 0) {
+            sections_.add(static_cast<format::SectionKind>(format::JournalSection::kBlock), bytes.data(), bytes.size(),
+                          0);
+        }
+        reading.next_ticket += packed == 0 ? got : packed;
+        return true;
+    }
+
+    // What cannot be written is lost: the rings go on.
+    void write() {
+        if (work_->staged_bytes != 0) {
+            if (!work_->files.append(work_->staged, work_->staged_bytes)) {
+                warn_once("the journal cannot be written to %s (%s): markers are kept in the rings alone",
+                          session_.config.dir, error_text(errno));
+            }
+            work_->staged_bytes = 0;
+        }
+        const std::span<JobProcess> processes = job_processes();
+        for (size_t place = 0; place < processes.size(); ++place) {
+            const Reading& reading = work_->readings[place];
+            if (reading.start_ticks == processes[place].start_ticks && reading.start_ticks != 0) {
+                processes[place].journaled.store(reading.next_ticket, std::memory_order_relaxed);
+            }
+        }
+    }
+
+    const Session& session_;
+    uint64_t period_ns_;  // from write to write
+    Workshop* work_ = nullptr;
+    format::SectionWriter sections_{nullptr, 0, nullptr, nullptr};
+    RingTail tail_;
+    uint64_t written_ns_ = 0;
+};
+
+void run_journal(void* session) {
+    Journal journal(*static_cast<const Session*>(session));
+    if (journal.start()) {
+        journal.run();
+    }
+}
+
+bool start_journal(Session& session) {
+    return started.exchange(true, std::memory_order_acq_rel) ||
+           start_own_thread("titan-journal", run_journal, &session);
+}
+
+void wake_journal() {
+    wake.fetch_add(1, std::memory_order_release);
+    futex_wake_all(wake);
+}
+
+}  // namespace
+
+void tend_journal(Session& session) {
+    if (session.config.journal_mib == 0 || !in_job()) {
+        return;
+    }
+    const bool leads = has_lease();
+    if (leads) {
+        start_journal(session);
+    }
+    if (is_writer.exchange(leads, std::memory_order_acq_rel) != leads) {
+        wake_journal();
+    }
+}
+
+void save_journal(Session& session, bool is_last) {
+    if (session.config.journal_mib == 0 || !in_job() || (!is_last && !is_writer.load(std::memory_order_acquire)) ||
+        !start_journal(session)) {
+        return;
+    }
+    const uint32_t wanted = saves_wanted.fetch_add(1, std::memory_order_acq_rel) + 1;
+    wake_journal();
+    futex_await(saves_done, monotonic_now_ns() + kSaveNs, [wanted](uint32_t done) { return reached(done, wanted); });
+}
+
+void reset_journal() {
+    is_writer.store(false, std::memory_order_relaxed);
+    started.store(false, std::memory_order_relaxed);
+    saves_wanted.store(0, std::memory_order_relaxed);
+    saves_done.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace titan::tracer

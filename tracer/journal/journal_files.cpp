@@ -1,0 +1,125 @@
+#include "journal_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/private_dir.h"
+#include "base/text.h"
+#include "dump_files.h"
+#include "formats/container/section_writer.h"
+#include "formats/layout/journal_layout.h"
+#include "job.h"
+
+namespace titan::tracer {
+namespace {
+
+constexpr int kMostClashes = 100;
+constexpr uint64_t kLeastFileBytes = 4 << 20;  // one call of append() at most
+
+bool write_all(int file, const void* bytes, size_t size_bytes) {
+    const char* next = static_cast<const char*>(bytes);
+    while (size_bytes != 0) {
+        const ssize_t written = write(file, next, size_bytes);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            errno = written == 0 ? ENOSPC : errno;
+            return false;
+        }
+        next += written;
+        size_bytes -= static_cast<size_t>(written);
+    }
+    return true;
+}
+
+}  // namespace
+
+void JournalFiles::start(const Config& config, const Identity& identity, uint64_t most_bytes) {
+    *this = JournalFiles();
+    config_ = &config;
+    identity_ = &identity;
+    file_most_bytes_ = std::max(most_bytes / kFiles, kLeastFileBytes);
+}
+
+bool JournalFiles::append(const void* bytes, size_t size_bytes) {
+    const bool is_full = has_file_ && file_bytes_ + size_bytes > file_most_bytes_;
+    if ((!has_file_ || is_full) && !begin_file()) {
+        return false;
+    }
+    Fd file = open_newest();
+    if (!file.valid() && begin_file()) {  // somebody has removed it
+        file = open_newest();
+    }
+    // What was written in part would hide what is appended behind it.
+    if (!file.valid() || !write_all(file.get(), bytes, size_bytes) || !file.close_now()) {
+        has_file_ = false;
+        return false;
+    }
+    file_bytes_ += size_bytes;
+    return true;
+}
+
+bool JournalFiles::begin_file() {
+    has_file_ = false;
+    Fd base = open_user_path(config_->dir);
+    const Fd run_dir = base.valid() ? open_run_dir(base.get(), identity_->run) : Fd();
+    char attempt[16];
+    format_text(attempt, sizeof(attempt), "%d", identity_->attempt);
+    const Fd directory = run_dir.valid() ? open_plain_dir(run_dir.get(), attempt) : Fd();
+    if (!directory.valid()) {
+        return false;
+    }
+    Fd file;
+    for (int clash = 0; clash < kMostClashes && !file.valid(); ++clash) {
+        number_ = take_journal_number();
+        const format::JournalName name(identity_->host, identity_->boot_id, number_);
+        file = Fd(openat(directory.get(), name.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        if (!file.valid() && errno != EEXIST) {
+            return false;
+        }
+        TextWriter path(path_, sizeof(path_));
+        path.format("%s/%s/%s/%s", config_->dir, identity_->run, attempt, name.text);
+        if (path.cut()) {
+            errno = ENAMETOOLONG;
+            return false;
+        }
+    }
+    const format::DumpHeader header =
+        format::make_file_header(format::kJournalMagic, format::kJournalMajor, format::kJournalMinor);
+    struct stat status {};
+    if (!file.valid() || fstat(file.get(), &status) != 0 || !write_all(file.get(), &header, sizeof(header)) ||
+        !file.close_now()) {
+        return false;
+    }
+    device_ = status.st_dev;
+    inode_ = status.st_ino;
+    file_bytes_ = sizeof(header);
+    has_file_ = true;
+    remove_oldest(directory.get());
+    return true;
+}
+
+// By the whole path, which costs one look: that no link leads elsewhere is known by the file itself.
+Fd JournalFiles::open_newest() const {
+    Fd file(open(path_, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    const bool is_it = file.valid() && fstat(file.get(), &status) == 0 && status.st_dev == device_ &&
+                       status.st_ino == inode_ && static_cast<uint64_t>(status.st_size) == file_bytes_;
+    return is_it ? std::move(file) : Fd();
+}
+
+void JournalFiles::remove_oldest(int directory) const {
+    if (number_ >= kFiles) {
+        const format::JournalName name(identity_->host, identity_->boot_id, number_ - kFiles);
+        unlinkat(directory, name.text, 0);
+    }
+}
+
+}  // namespace titan::tracer
