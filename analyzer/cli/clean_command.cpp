@@ -16,6 +16,8 @@
 #include "formats/container/dump_reader.h"
 #include "formats/layout/dump_layout.h"
 #include "formats/layout/dump_name.h"
+#include "formats/layout/journal_layout.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "rings.h"
 
@@ -55,6 +57,11 @@ bool says_yes() {
     return ::isatty(STDIN_FILENO) != 0 && std::getline(std::cin, answer) && (answer == "y" || answer == "yes");
 }
 
+int64_t now_ns() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 class Cleaner {
   public:
     explicit Cleaner(const CleanArguments& arguments) : arguments_(arguments) {}
@@ -77,6 +84,9 @@ class Cleaner {
             }
             for (const CandidateGroup& group : discovery->groups) {
                 choose_dumps(group);
+            }
+            for (const JournalFile& journal : discovery->journals) {
+                choose_journal(journal);
             }
         }
         if (!may_remove_rings()) {
@@ -108,9 +118,7 @@ class Cleaner {
     }
 
     void choose_dumps(const CandidateGroup& group) {
-        const auto now = std::chrono::system_clock::now().time_since_epoch();
-        const int64_t now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-        if (living_.contains({group.run, group.attempt}) || !is_wanted(group.run, now_ns - group.newest_ns)) {
+        if (living_.contains({group.run, group.attempt}) || !is_wanted(group.run, now_ns() - group.newest_ns)) {
             return;
         }
         for (const Candidate& file : group.files) {
@@ -120,6 +128,19 @@ class Cleaner {
                 if (!group.attempt.empty()) {
                     attempts_.insert(file.directory);
                 }
+            }
+        }
+    }
+
+    void choose_journal(const JournalFile& journal) {
+        const auto file = OpenFile::open(journal.path);
+        uint64_t magic = 0;
+        if (!living_.contains({journal.run, journal.attempt}) &&
+            is_wanted(journal.run, now_ns() - journal.modified_ns) && file &&
+            file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == format::kJournalMagic) {
+            dumps_.push_back({journal.path, file->size_bytes()});
+            if (!journal.attempt.empty()) {
+                attempts_.insert(files::path(journal.path).parent_path());
             }
         }
     }

@@ -32,7 +32,9 @@ int run_metrics(MetricsArguments& arguments) {
         !parse_steps(arguments.steps, arguments.options.steps)) {
         return kExitUnusable;
     }
-    const auto run = load_run(arguments.common.load_options());
+    LoadOptions load = arguments.common.load_options();
+    load.journals_alone = true;
+    const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());
     }

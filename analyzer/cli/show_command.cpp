@@ -44,22 +44,27 @@ int run_show(ShowArguments& arguments) {
             "--work, --channels, --cuda-calls, --markers, --health and --labels list no such calls: of the filters "
             "only --rank and --last apply");
     }
-    const auto run = load_run(arguments.common.load_options());
+    LoadOptions load = arguments.common.load_options();
+    load.journals_alone = options.kind() == RecordKind::kMarker;
+    const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());
     }
     const auto is_digest = [](const Process& process) { return process.source.is_digest; };
-    if (std::all_of(run->processes.begin(), run->processes.end(), is_digest)) {
+    if (!run->processes.empty() && std::all_of(run->processes.begin(), run->processes.end(), is_digest)) {
         return fail("digests do not hold all calls in full: show the dumps");
     }
-    const std::string nothing = show(*run, arguments.options, [](const std::string& line) { print_text(line); });
+    const Shown shown = show(*run, arguments.options, [](const std::string& line) { print_text(line); });
+    for (const std::string& note : shown.notes) {
+        say("titan-analyze: {}\n", note);
+    }
     for (const Warning& warning : run->warnings) {
         if (warning.kind == WarningKind::kDamagedFile) {
             say("titan-analyze: {}\n", warning.summary);
         }
     }
-    if (!nothing.empty()) {
-        say("titan-analyze: {}\n", nothing);
+    if (!shown.nothing.empty()) {
+        say("titan-analyze: {}\n", shown.nothing);
         return kExitFindings;
     }
     return kExitHealthy;

@@ -153,6 +153,10 @@ Result<Run> load_run(const LoadOptions& options) {
         warn_of_unread(run);
         return run.testimony.empty() ? Result<Run>(Error(run.warnings.back().summary)) : run;
     }
+    run.journals = std::move(loaded->journals);
+    if (run.processes.empty() && options.journals_alone && !run.journals.empty()) {
+        return run;
+    }
     if (run.processes.empty()) {
         return nothing_usable(*loaded);
     }

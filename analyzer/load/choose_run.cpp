@@ -48,13 +48,46 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
     }
     if (discovery.groups.empty()) {
         const std::string detail = discovery.warnings.empty() ? "" : "; " + discovery.warnings.front().summary;
-        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail);
+        const char* const journals =
+            discovery.journals.empty() ? ""
+                                       : "; there are journals: titan-analyze show --markers and titan-analyze metrics "
+                                         "read them";
+        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail + journals);
     }
     std::string known;
     for (const CandidateGroup& group : discovery.groups) {
         known += fmt::format("{}{}/{}", known.empty() ? "" : ", ", printable(group.run), group.attempt);
     }
     return Error("no such run or attempt; found: " + known);
+}
+
+std::vector<std::string> journals_of(const Discovery& discovery, const std::string& run, const std::string& attempt) {
+    std::vector<std::string> paths;
+    for (const JournalFile& journal : discovery.journals) {
+        if (journal.run == run && journal.attempt == attempt) {
+            paths.push_back(journal.path);
+        }
+    }
+    return paths;
+}
+
+const JournalFile* newest_journal(const Discovery& discovery, const LoadOptions& options) {
+    const JournalFile* newest = nullptr;
+    int64_t dumped_ns = INT64_MIN;
+    for (const JournalFile& journal : discovery.journals) {  // the newest first
+        const bool run_fits = options.run.empty() || journal.run == options.run;
+        if (newest == nullptr && run_fits &&
+            (!options.attempt || journal.attempt == std::to_string(*options.attempt))) {
+            newest = &journal;
+        }
+    }
+    for (const CandidateGroup& group : discovery.groups) {
+        const bool is_same = newest != nullptr && group.run == newest->run && group.attempt == newest->attempt;
+        const bool fits = (options.run.empty() || group.run == options.run) &&
+                          (!options.attempt || group.attempt == std::to_string(*options.attempt));
+        dumped_ns = is_same ? INT64_MAX : fits ? std::max(dumped_ns, group.newest_ns) : dumped_ns;
+    }
+    return newest != nullptr && newest->modified_ns > dumped_ns ? newest : nullptr;
 }
 
 std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,

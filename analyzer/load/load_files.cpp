@@ -82,6 +82,16 @@ LoadedRun only_rings(const RingRun& run) {
     return loaded;
 }
 
+// The run was not dumped, or not since it began; its journal goes on.
+LoadedRun only_journals(const Discovery& discovery, const JournalFile& newest) {
+    LoadedRun loaded;
+    if (!newest.attempt.empty()) {
+        loaded.key = RunKey(newest.run, std::stoi(newest.attempt));
+    }
+    loaded.journals = journals_of(discovery, newest.run, newest.attempt);
+    return loaded;
+}
+
 }  // namespace
 
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks) {
@@ -92,6 +102,9 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
             : newest_ring_run(options.ring_directories, options.paths, options.run, options.attempt);
     if (!discovery) {
         return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
+    }
+    if (const JournalFile* const journal = options.journals_alone ? newest_journal(*discovery, options) : nullptr) {
+        return only_journals(*discovery, *journal);
     }
     const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
     if (!groups && !ring_run) {
@@ -114,6 +127,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         return loaded;
     }
     LoadedRun loaded;
+    loaded.journals = journals_of(*discovery, groups->front().run, groups->front().attempt);
     loaded.found.warnings = std::move(discovery->warnings);
     loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
     if (newer) {

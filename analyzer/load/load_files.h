@@ -28,7 +28,8 @@ struct LoadedProcesses {
 struct LoadedRun {
     LoadedProcesses found;
     std::optional<RunKey> key;
-    bool any = false;  // something was readable, perhaps of another run
+    std::vector<std::string> journals;  // of that run and attempt
+    bool any = false;                   // something was readable, perhaps of another run
 };
 
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks);

@@ -364,6 +364,7 @@ struct Source {
     bool is_flight_recorder = false;  // PyTorch's
     int recorder_minor = 0;           // and of its version 2.x the x
     bool is_digest = false;
+    bool is_journal = false;  // nothing else is left of it
     uint64_t dump_number = 0;
     int64_t written_ns = 0;       // the file's time, where the dump's moment is not in it
     format::DumpReason reason{};  // 0: no dump, or for a reason that this build does not know
@@ -532,8 +533,9 @@ struct Run {
     std::vector<int> missing_ranks;
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;
-    std::vector<Testimony> testimony;  // statements of launchers, schedulers and NCCL, as far as they are about this
-                                       // run
+    std::vector<std::string> journals;  // paths of its journals (sources/journals.h)
+    std::vector<Testimony> testimony;   // statements of launchers, schedulers and NCCL, as far as they are about this
+                                        // run
     std::string end_unclear;  // reason why it is unknown which process ended first; empty if that is clear, or none
                               // ended
     bool partial_recording = false;

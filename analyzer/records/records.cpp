@@ -1,6 +1,7 @@
 #include "records.h"
 
 #include <algorithm>
+#include <set>
 
 #include "decode_process.h"
 #include "host/words.h"
@@ -10,6 +11,12 @@
 namespace titan::analyzer {
 
 namespace fr = format::fr;
+
+namespace {
+
+ProcessKey key_of(const Process& process) { return {process.boot_id, process.pid, process.pid_start_ticks}; }
+
+}  // namespace
 
 std::string TorchCallRecord::group() const { return group_text(dump.text(raw.group), dump.text(raw.group_desc)); }
 
@@ -56,6 +63,34 @@ CallRecord call_of(const TorchCallRecord& record) {
     return call;
 }
 
+void ProcessRecords::hold(OpenedSource opened, Symbols& symbols) {
+    symbols_ = &symbols;
+    sites_ = std::make_unique<CallSites>(opened.image, &symbols);
+    places_ = std::make_unique<MarkerPlaces>(opened.image, &symbols);
+    bytes_ = std::move(opened);
+}
+
+// Those that the ring still holds are taken from it.
+format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor) const {
+    const auto visit = [&visitor](const ProcessRecords& records, const format::RingImage& image) {
+        return image.for_each_marker([&](uint64_t ticket, const auto& raw) { visitor.marker({records, ticket, raw}); });
+    };
+    const format::RingImage& ring = image();
+    const uint64_t until = process_.source.is_journal ? UINT64_MAX : ring.first_marker();
+    format::RingLosses losses;
+    losses.overwritten = journals_->visit(key_of(process_), until, [&](const format::RingImage& image) {
+        ProcessRecords block(run_, process_);
+        OpenedSource opened;
+        opened.image = image;
+        block.hold(std::move(opened), *symbols_);
+        visit(block, image);
+    });
+    if (!process_.source.is_journal) {
+        losses.torn = visit(*this, ring).torn;
+    }
+    return losses;
+}
+
 format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor) const {
     if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
         for (size_t i = 0; kind == RecordKind::kCollective && i < dump->entries.size(); ++i) {
@@ -73,7 +108,7 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
         case RecordKind::kCudaCall: return image.for_each_cuda_call(each(&RecordVisitor::cuda_call));
         case RecordKind::kWork: return image.for_each_stream_work(each(&RecordVisitor::work));
         case RecordKind::kChannel: return image.for_each_channel(each(&RecordVisitor::channel));
-        case RecordKind::kMarker: return image.for_each_marker(each(&RecordVisitor::marker));
+        case RecordKind::kMarker: return visit_markers(visitor);
         case RecordKind::kHealth: return image.for_each_health(each(&RecordVisitor::health));
         case RecordKind::kLabel:
             for (const auto& [key, value] : process_.labels) {
@@ -84,6 +119,8 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
     }
     return {};
 }
+
+bool ProcessRecords::has_journal() const { return journals_ != nullptr && journals_->holds(key_of(process_)); }
 
 Process ProcessRecords::decoded() const { return decode_process(opened()); }
 
@@ -100,11 +137,41 @@ int ProcessRecords::global_rank(uint64_t communicator_id, int member) const {
     return index ? run_.global_rank(run_.communicators[*index], member) : -1;
 }
 
+RecordReader::RecordReader(const Run& run, Symbols& symbols) : run_(run), symbols_(symbols), journals_(run.journals) {
+    std::set<ProcessKey> known;
+    for (const Process& process : run.processes) {
+        known.insert(key_of(process));
+        processes_.push_back(&process);
+    }
+    for (const ProcessKey& key : journals_.processes()) {
+        std::vector<std::byte> memory;
+        OpenedSource opened;
+        if (!known.contains(key) && journals_.newest(key, memory, opened.image)) {
+            opened.source.is_journal = true;
+            journaled_.push_back(decode_process(opened));
+        }
+    }
+    for (const Process& process : journaled_) {
+        processes_.push_back(&process);
+    }
+    std::stable_sort(processes_.begin(), processes_.end(),
+                     [](const Process* a, const Process* b) { return a->rank < b->rank; });
+}
+
 Result<ProcessRecords> RecordReader::open(const Process& process) {
     if (process.source.is_digest) {
         return Error("digests do not hold all calls in full");
     }
     ProcessRecords records(run_, process);
+    records.journals_ = &journals_;
+    if (process.source.is_journal) {
+        OpenedSource opened;
+        if (!journals_.newest(key_of(process), records.block_, opened.image)) {
+            return Error("its journal cannot be read any more");
+        }
+        records.hold(std::move(opened), symbols_);
+        return records;
+    }
     if (process.source.is_flight_recorder) {
         Result<fr::Dump> dump = read_flight_recorder(process.source, scratch_);
         if (!dump) {
@@ -116,15 +183,13 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
         if (!opened) {
             return opened.error();
         }
-        records.sites_ = std::make_unique<CallSites>(opened->image, &symbols_);
-        records.places_ = std::make_unique<MarkerPlaces>(opened->image, &symbols_);
-        records.bytes_ = std::move(*opened);
+        records.hold(std::move(*opened), symbols_);
     }
     return records;
 }
 
 ProcessStacks RecordReader::stacks(const Process& process) {
-    const bool dumped = !process.source.is_flight_recorder && !process.source.is_digest;
+    const bool dumped = !process.source.is_flight_recorder && !process.source.is_digest && !process.source.is_journal;
     const Result<OpenedSource> opened = dumped ? open_source(process.source, memory_) : Error("no dump of ours");
     ProcessStacks stacks = stacks_of(process, opened ? &*opened : nullptr, symbols_);
     if (dumped && !opened) {

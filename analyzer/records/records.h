@@ -15,6 +15,7 @@
 #include "host/image_buffer.h"
 #include "host/json_value.h"
 #include "host/result.h"
+#include "journals.h"
 #include "marker_places.h"
 #include "named_stacks.h"
 #include "open_source.h"
@@ -98,11 +99,13 @@ class ProcessRecords {
   public:
     int rank() const { return process_.rank; }
     const Process& process() const { return process_; }  // the run's process: condensed, and linked
-    // Oldest first. kCollective holds calls of either recorder; Flight Recorder files have nothing else.
-    // Answers what the ring no longer holds of that kind.
+    // Oldest first; markers also from the journal. kCollective holds calls of either recorder; Flight Recorder files
+    // have nothing else.
+    // Answers what is lost of that kind.
     format::RingLosses visit(RecordKind kind, RecordVisitor& visitor) const;
     // Every call decoded, in the order of visit(). Of our records only.
     Process decoded() const;
+    bool has_journal() const;
 
     std::string text(uint32_t id) const;
     std::string communicator_name(uint64_t id) const;
@@ -117,18 +120,27 @@ class ProcessRecords {
     ProcessRecords(const Run& run, const Process& process) : run_(run), process_(process) {}
 
     const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
+    format::RingLosses visit_markers(RecordVisitor& visitor) const;
+    void hold(OpenedSource opened, Symbols& symbols);
 
     const Run& run_;
     const Process& process_;
+    Journals* journals_ = nullptr;
+    Symbols* symbols_ = nullptr;
+    std::vector<std::byte> block_;  // of a journal, where there is no other record
     std::variant<OpenedSource, format::fr::Dump> bytes_;
     std::unique_ptr<CallSites> sites_;
     std::unique_ptr<MarkerPlaces> places_;
 };
 
-// Opens processes of a run, one after the other, in the same memory.
+// Opens processes of a run, one after the other, in the same memory. The run must outlive it.
 class RecordReader {
   public:
-    RecordReader(const Run& run, Symbols& symbols) : run_(run), symbols_(symbols) {}
+    RecordReader(const Run& run, Symbols& symbols);
+    // Those of the run, and those of which there is a journal and nothing else; by rank.
+    const std::vector<const Process*>& processes() const { return processes_; }
+    // Of its journals.
+    const std::vector<std::string>& problems() const { return journals_.problems(); }
     // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
     Result<ProcessRecords> open(const Process& process);
     // Stacks of its threads. Notes say why there are none.
@@ -137,6 +149,9 @@ class RecordReader {
   private:
     const Run& run_;
     Symbols& symbols_;
+    Journals journals_;
+    std::vector<Process> journaled_;
+    std::vector<const Process*> processes_;
     ImageBuffer memory_;
     FlightRecorderScratch scratch_;
 };

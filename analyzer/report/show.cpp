@@ -35,9 +35,16 @@ class RecordLister : public RecordVisitor {
                 write_(fmt::format("{:>5}  {}\n", records.rank(), problem));
             }
         }
-        records.visit(options_.kind(), *this);
+        const format::RingLosses losses = records.visit(options_.kind(), *this);
         listing_.write_rows();
+        if (options_.kind() == RecordKind::kMarker && records.has_journal() && losses.overwritten != 0) {
+            notes_.push_back(fmt::format("rank {}: {} {} in no journal and overwritten in its ring", records.rank(),
+                                         counted(losses.overwritten, "marker"),
+                                         verb_form(losses.overwritten, "is", "are")));
+        }
     }
+
+    std::vector<std::string> take_notes() { return std::move(notes_); }
 
     void collective(const CollectiveRecord& record) override {
         if (fits(record)) {
@@ -235,6 +242,7 @@ class RecordLister : public RecordVisitor {
     Listing& listing_;
     const std::function<void(const std::string&)>& write_;
     NewestLines* lines_ = nullptr;
+    std::vector<std::string> notes_;
 };
 
 std::vector<ListColumn> columns_of(RecordKind kind) {
@@ -286,25 +294,30 @@ RecordKind ShowOptions::kind() const {
                         : RecordKind::kCollective;
 }
 
-std::string show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
+Shown show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
     const RecordKind kind = options.kind();
     ShowFilter filter(options);
     Listing listing(columns_of(kind), options.last, write);
     Symbols symbols(Symbols::Search::kEverywhere);
     RecordReader reader(run, symbols);
     RecordLister lister(options, filter, listing, write);
-    for (const Process& process : run.processes) {
-        if (!options.ranks.empty() && !options.ranks.contains(process.rank)) {
+    for (const Process* process : reader.processes()) {
+        if (!options.ranks.empty() && !options.ranks.contains(process->rank)) {
             continue;
         }
-        if (const auto records = reader.open(process)) {
+        if (const auto records = reader.open(*process)) {
             lister.list(*records);
         }
     }
+    Shown shown;
+    shown.notes = lister.take_notes();
+    shown.notes.insert(shown.notes.end(), reader.problems().begin(), reader.problems().end());
     if (kind == RecordKind::kCollective) {
-        return filter.nothing_fits(run);
+        shown.nothing = filter.nothing_fits(run);
+    } else if (!options.json && listing.rows() == 0) {
+        shown.nothing = none_recorded(kind);
     }
-    return options.json || listing.rows() != 0 ? std::string() : none_recorded(kind);
+    return shown;
 }
 
 }  // namespace titan::analyzer

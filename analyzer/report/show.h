@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "records.h"
 #include "run.h"
@@ -42,8 +43,12 @@ class NewestLines {
     ~NewestLines() { std::for_each(lines_.begin(), lines_.end(), write_); }
 
     void add(std::string line) {
+        if (most_ == 0) {
+            write_(line);
+            return;
+        }
         lines_.push_back(std::move(line));
-        if (most_ != 0 && lines_.size() > most_) {
+        if (lines_.size() > most_) {
             lines_.pop_front();
         }
     }
@@ -54,7 +59,12 @@ class NewestLines {
     std::deque<std::string> lines_;
 };
 
-// Calls write(text) with whole lines. Answers why none was listed, empty where some were.
-std::string show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write);
+struct Shown {
+    std::string nothing;             // why none was listed, empty where some were
+    std::vector<std::string> notes;  // on what is missing
+};
+
+// Calls write(text) with whole lines.
+Shown show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write);
 
 }  // namespace titan::analyzer

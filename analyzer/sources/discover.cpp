@@ -10,6 +10,7 @@
 #include "content.h"
 #include "formats/layout/digest_layout.h"
 #include "formats/layout/dump_name.h"
+#include "formats/layout/journal_layout.h"
 #include "formats/layout/ring_layout.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
@@ -41,8 +42,24 @@ void split_name(const std::string& name, Candidate& candidate) {
     }
 }
 
+// The directories that a file lies in, if they are <run>/<attempt>.
+struct RunDirectory {
+    explicit RunDirectory(const files::path& path) {
+        const files::path absolute = files::absolute(path).lexically_normal();
+        attempt = absolute.parent_path().filename().string();
+        run = absolute.parent_path().parent_path().filename().string();
+        if (!all_digits(attempt)) {
+            run.clear();
+            attempt.clear();
+        }
+    }
+    std::string run;
+    std::string attempt;
+};
+
 struct Collected {
     std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
+    std::vector<JournalFile> journals;
     std::vector<std::string> witnesses;
     CandidateGroup strange;  // named files that nothing is known of by name or content
     std::string denied;      // the first directory that may not be read
@@ -68,13 +85,19 @@ void add_file(const files::path& path, bool named, Collected& collected) {
         return;
     }
     const std::string name = path.filename().string();
+    const int64_t modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+    if (name.ends_with(format::kJournalSuffix)) {
+        const RunDirectory directory(path);
+        collected.journals.push_back({path.string(), directory.run, directory.attempt, modified_ns});
+        return;
+    }
     Candidate candidate;
     candidate.path = path.string();
     candidate.directory = path.parent_path().string();
     candidate.is_ring = name.ends_with(".ring");
     candidate.is_digest = name.ends_with(".digest");
     candidate.size_bytes = static_cast<uint64_t>(status.st_size);
-    candidate.modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
+    candidate.modified_ns = modified_ns;
     const bool foreign = !candidate.is_ring && !candidate.is_digest && !format::is_dump_name(name);
     candidate.is_archive = foreign && is_archive_name(name) && (named || holds_records(candidate.path));
     candidate.is_flight_recorder = foreign && !candidate.is_archive && is_flight_recorder(candidate.path);
@@ -100,17 +123,12 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     if (candidate.is_flight_recorder || candidate.is_archive) {
         candidate.stem = name;
     }
-    const files::path absolute = files::absolute(path).lexically_normal();
-    const std::string attempt = absolute.parent_path().filename().string();
-    const std::string run = absolute.parent_path().parent_path().filename().string();
-    const bool laid_out = all_digits(attempt);
-    const auto key =
-        laid_out ? std::pair(run, attempt) : std::pair(std::string(), named ? std::string() : candidate.directory);
+    const RunDirectory directory(path);
+    const auto key = directory.attempt.empty() ? std::pair(std::string(), named ? std::string() : candidate.directory)
+                                               : std::pair(directory.run, directory.attempt);
     CandidateGroup& group = collected.groups[key];
-    if (laid_out) {
-        group.run = run;
-        group.attempt = attempt;
-    }
+    group.run = directory.run;
+    group.attempt = directory.attempt;
     group.newest_ns = std::max(group.newest_ns, candidate.modified_ns);
     group.files.push_back(std::move(candidate));
 }
@@ -186,6 +204,9 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
         discovery.groups.push_back(std::move(group));
     }
     std::sort(discovery.groups.begin(), discovery.groups.end(), newer);
+    std::sort(collected.journals.begin(), collected.journals.end(),
+              [](const JournalFile& a, const JournalFile& b) { return a.modified_ns > b.modified_ns; });
+    discovery.journals = std::move(collected.journals);
     std::sort(collected.witnesses.begin(), collected.witnesses.end());
     discovery.witnesses = std::move(collected.witnesses);
     if (!collected.denied.empty()) {

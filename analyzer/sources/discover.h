@@ -31,8 +31,17 @@ struct CandidateGroup {
     std::vector<Candidate> files;
 };
 
+// A file of a journal (journals.h).
+struct JournalFile {
+    std::string path;
+    std::string run;  // empty where the directory is no <run>/<attempt>
+    std::string attempt;
+    int64_t modified_ns = 0;
+};
+
 struct Discovery {
     std::vector<CandidateGroup> groups;  // newest first
+    std::vector<JournalFile> journals;   // newest first; they make no group
     std::vector<std::string> witnesses;  // paths of what may be one (witness.h)
     std::vector<Warning> warnings;
 };

@@ -1,0 +1,145 @@
+#include "journals.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "formats/ring/journal_image.h"
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+std::string label_of(const std::string& path) { return printable(std::filesystem::path(path).filename().string()); }
+
+// Leaves out the markers before `ticket`, which an earlier block had, and those from `until` on.
+void cut(format::MarkerBlock& block, uint64_t ticket, uint64_t until) {
+    if (block.first_ticket + block.markers.size() > until) {
+        block.markers.resize(until - block.first_ticket);
+    }
+    if (block.first_ticket < ticket) {
+        block.markers.erase(block.markers.begin(),
+                            block.markers.begin() + static_cast<std::ptrdiff_t>(ticket - block.first_ticket));
+        block.first_ticket = ticket;
+    }
+}
+
+}  // namespace
+
+Journals::Journals(const std::vector<std::string>& paths) : paths_(paths) {
+    for (size_t i = 0; i < paths_.size(); ++i) {
+        const Result<OpenFile> file = OpenFile::open(paths_[i]);
+        const Result<std::vector<std::byte>> bytes = file ? file->read_all() : file.error();
+        const Result<format::JournalIndex> index = bytes ? format::index_journal(*bytes) : bytes.error();
+        if (!index) {
+            problems_.push_back(index.error().within(label_of(paths_[i])).text());
+            continue;
+        }
+        for (const format::JournalPart& part : index->parts) {
+            processes_[{part.boot_id, part.pid, part.pid_start_ticks}].parts.push_back({i, part});
+        }
+        for (const std::string& problem : index->problems) {
+            problems_.push_back(label_of(paths_[i]) + ": " + problem);
+        }
+    }
+    for (auto& [key, process] : processes_) {
+        std::stable_sort(process.parts.begin(), process.parts.end(),
+                         [](const Part& a, const Part& b) { return a.part.first_ticket < b.part.first_ticket; });
+    }
+}
+
+std::vector<ProcessKey> Journals::processes() const {
+    std::vector<ProcessKey> keys;
+    for (const auto& [key, process] : processes_) {
+        keys.push_back(key);
+    }
+    return keys;
+}
+
+Result<format::MarkerBlock> Journals::read(const Part& part) {
+    if (open_file_ != part.file) {
+        Result<OpenFile> file = OpenFile::open(paths_[part.file]);
+        if (!file) {
+            return file.error();
+        }
+        file_ = std::make_unique<OpenFile>(std::move(*file));
+        open_file_ = part.file;
+    }
+    std::vector<std::byte> bytes(part.part.size_bytes);
+    if (file_->read_at(part.part.offset_bytes, bytes.data(), bytes.size()) != bytes.size()) {
+        return Error("cut off while it is read");
+    }
+    return format::read_block(bytes);
+}
+
+bool Journals::newest(const ProcessKey& process, std::vector<std::byte>& memory, format::RingImage& image) {
+    const auto known = processes_.find(process);
+    for (size_t i = known == processes_.end() ? 0 : known->second.parts.size(); i > 0; --i) {
+        const Result<format::MarkerBlock> block = read(known->second.parts[i - 1]);
+        const Result<format::RingImage> made = block ? format::image_of(*block, memory) : block.error();
+        if (made) {
+            image = *made;
+            return true;
+        }
+    }
+    return false;
+}
+
+void Journals::complete_places(format::MarkerBlock& block, Process& process, size_t next_part) {
+    for (format::MarkerSiteRecord& site : block.sites) {
+        if (site.place != 0) {
+            continue;
+        }
+        const std::string& place = place_in_later(site.key, process, next_part);
+        if (!place.empty()) {
+            block.texts.push_back(place);
+            site.place = static_cast<uint32_t>(block.texts.size());
+        }
+    }
+}
+
+// The tracer puts a place into words within a second: the next block or so has it.
+const std::string& Journals::place_in_later(uint64_t key, Process& process, size_t next_part) {
+    constexpr size_t kMostParts = 16;
+    const auto [known, is_new] = process.places.try_emplace(key);
+    for (size_t i = next_part; is_new && i < process.parts.size() && i < next_part + kMostParts; ++i) {
+        const Result<format::MarkerBlock> block = read(process.parts[i]);
+        for (size_t row = 0; block && row < block->sites.size(); ++row) {
+            const format::MarkerSiteRecord& site = block->sites[row];
+            if (site.key == key && site.place != 0 && site.place <= block->texts.size()) {
+                known->second = block->texts[site.place - 1];
+                return known->second;
+            }
+        }
+    }
+    return known->second;
+}
+
+uint64_t Journals::visit(const ProcessKey& process, uint64_t until,
+                         const std::function<void(const format::RingImage& image)>& visit) {
+    const auto known = processes_.find(process);
+    uint64_t next = 0;
+    uint64_t missing = 0;
+    std::vector<std::byte> memory;
+    for (size_t i = 0; known != processes_.end() && i < known->second.parts.size(); ++i) {
+        const Part& of = known->second.parts[i];
+        const format::JournalPart& part = of.part;
+        if (part.first_ticket >= until || part.first_ticket + part.markers <= next) {
+            continue;
+        }
+        Result<format::MarkerBlock> block = read(of);
+        if (!block) {
+            problems_.push_back(block.error().within(label_of(paths_[of.file])).text());
+            continue;
+        }
+        cut(*block, next, until);
+        complete_places(*block, known->second, i + 1);
+        missing += block->first_ticket - std::min(block->first_ticket, next);
+        next = block->first_ticket + block->markers.size();
+        if (const Result<format::RingImage> image = format::image_of(*block, memory)) {
+            visit(*image);
+        }
+    }
+    return until == UINT64_MAX ? missing : missing + until - std::min(until, next);
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,67 @@
+// The journals of a run (formats/layout/journal_layout.h): which processes they are of, and their markers block by
+// block. Of the files only an index is in memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "formats/container/journal_reader.h"
+#include "formats/ring/ring_image.h"
+#include "host/file_bytes.h"
+
+namespace titan::analyzer {
+
+// A process of any node.
+struct ProcessKey {
+    std::string boot_id;
+    int32_t pid = 0;
+    uint64_t pid_start_ticks = 0;
+    auto operator<=>(const ProcessKey&) const = default;
+};
+
+// Not thread-safe.
+class Journals {
+  public:
+    // Files that cannot be read, and what is damaged in others, become problems.
+    explicit Journals(const std::vector<std::string>& paths);
+
+    std::vector<ProcessKey> processes() const;
+    bool holds(const ProcessKey& process) const { return processes_.contains(process); }
+    const std::vector<std::string>& problems() const { return problems_; }
+
+    // Its newest block that can be read, as a ring in `memory`. False: there is none.
+    bool newest(const ProcessKey& process, std::vector<std::byte>& memory, format::RingImage& image);
+
+    // Calls visit(image) for each block of the process with markers before ticket `until`, oldest first: a ring that
+    // holds these markers and what they refer to, and lives until the call returns. Markers lie in one block only.
+    // Answers how many before `until` are in none.
+    uint64_t visit(const ProcessKey& process, uint64_t until,
+                   const std::function<void(const format::RingImage& image)>& visit);
+
+  private:
+    struct Part {
+        size_t file = 0;
+        format::JournalPart part;
+    };
+    struct Process {
+        std::vector<Part> parts;  // by first ticket
+        // Of sites that had not been put into words yet when a block was written: from a later block, by key.
+        std::map<uint64_t, std::string> places;
+    };
+    Result<format::MarkerBlock> read(const Part& part);
+    void complete_places(format::MarkerBlock& block, Process& process, size_t next_part);
+    const std::string& place_in_later(uint64_t key, Process& process, size_t next_part);
+
+    std::vector<std::string> paths_;
+    std::map<ProcessKey, Process> processes_;
+    std::vector<std::string> problems_;
+    size_t open_file_ = SIZE_MAX;
+    std::unique_ptr<OpenFile> file_;
+};
+
+}  // namespace titan::analyzer

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Markers of the whole job in files: none is lost when ranks end, are killed or change roles, and what is lost is
+counted."""
+
+import json
+import re
+import signal
+import stat
+import sys
+
+import harness
+
+sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
+import titan_decode  # noqa: E402
+
+RANKS = 3
+PER_STEP = 1 + 2 * 10 + 1  # the step, ten spans, a metric
+
+
+class Journal(harness.Case):
+    def start(self, steps, pause_us=0, **settings):
+        settings = {"TITANTRACE_JOURNAL_MIB": 64, "TITANTRACE_JOURNAL_S": 0.2, "TITANTRACE_MARKERS": 16384,
+                    "TITANTRACE_DUMP_ON": "none", **settings}
+        return [self.place.start([harness.client("e2e-journal"), str(steps), str(pause_us)],
+                                 self.place.env(**{"RANK": rank, "WORLD_SIZE": RANKS, "LOCAL_RANK": rank,
+                                                   "LOCAL_WORLD_SIZE": RANKS, **settings})) for rank in range(RANKS)]
+
+    def files(self):
+        return sorted((self.place.dumps / "e2e" / "0").glob("*.journal"))
+
+    def show(self, *options):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--markers",
+                               "--json", "--ring-dir", self.place.rings, *options],
+                              self.place.env(preload=False))
+        self.assertEqual(done.status, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    def assert_whole(self, rank, markers, steps):
+        """Every marker of every step, once and in order."""
+        own = [marker for marker in markers if marker["rank"] == rank]
+        self.assertEqual(len(own), PER_STEP * steps)
+        self.assertEqual([marker["value"] for marker in own if marker["marker"] == "step"], list(range(steps)))
+        self.assertEqual([round(2 - marker["value"], 3) for marker in own if marker["marker"] == "metric"],
+                         [round(0.001 * step, 3) for step in range(steps)])
+        begun = [marker["name"] for marker in own if marker["marker"] == "span_begin"]
+        self.assertEqual(begun[:3] + begun[9:11], ["step", "data_loading", "forward", "gc", "step"])
+        times = [marker["realtime_ns"] for marker in own]
+        self.assertEqual(times, sorted(times))
+        self.assertTrue(all("main" in marker["called_at"] for marker in own if marker["marker"] == "metric"))
+
+    def test_a_job_that_ends_well(self):
+        """Markers that fill the rings three times; rings and dumps are gone afterwards."""
+        jobs = self.start(600, 1000, TITANTRACE_MARKERS=4096)
+        for job in jobs:
+            job.wait_says("marked", 60)
+        self.place.go()
+        for job in jobs:
+            self.assertEqual(job.wait(), 0)
+        self.assertEqual((self.place.ring_files(), self.place.dump_files()), ([], []))
+        markers, _ = self.show("--no-rings")
+        for rank in range(RANKS):
+            self.assert_whole(rank, markers, 600)
+        file, = self.files()
+        self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
+        self.assert_second_reader_agrees(file, markers)
+        print(f"{file.stat().st_size / (RANKS * 600 * 10):.1f} bytes per span")
+
+    def assert_second_reader_agrees(self, file, markers):
+        """One written from FORMAT.md alone."""
+        names = {1: "step", 2: "span_begin", 3: "span_end", 5: "metric"}
+        theirs = [(block["rank"], names[marker["kind"]], marker["step"], marker["span"], marker["thread"],
+                   block["texts"][marker["name"]])
+                  for block in titan_decode.read_journal(file.read_bytes()) for marker in block["markers"]]
+        ours = [(marker["rank"], marker["marker"], marker["step"], marker["span"], marker["thread"], marker["name"])
+                for marker in markers]
+        self.assertEqual(sorted(theirs), sorted(ours))
+
+    def test_one_process_writes_and_the_next_goes_on(self):
+        """The writer is killed in the middle; what nobody had written yet is in the rings."""
+        jobs = self.start(400, 1000)
+        harness.wait_for(lambda: self.files(), 20, "a journal")
+        writer, = [job for job in jobs if "titan-journal" in harness.threads_of(job.pid)]
+        writer.signal(signal.SIGKILL)
+        for job in jobs:
+            if job is not writer:
+                job.wait_says("marked", 60)
+        self.place.go()
+        for job in jobs:
+            job.wait()
+        self.assertEqual(len(self.files()), 2)
+        markers, _ = self.show()
+        for rank, job in enumerate(jobs):
+            if job is not writer:
+                self.assert_whole(rank, markers, 400)
+        of_writer = [marker for marker in markers if marker["rank"] == jobs.index(writer)]
+        self.assertEqual([m["value"] for m in of_writer if m["marker"] == "step"],
+                         list(range(sum(m["marker"] == "step" for m in of_writer))))
+
+    def test_a_job_that_is_cancelled(self):
+        """It is written as it ends, although the next time to write is an hour off."""
+        jobs = self.start(100000, 1000, TITANTRACE_JOURNAL_S=3600, TITANTRACE_DUMP_ON="end")
+        harness.wait_for(lambda: any("titan-journal" in harness.threads_of(job.pid) for job in jobs), 20, "a writer")
+        newest = lambda: self.place.show(self.place.rings, "--markers", "--last", "1", starting=True)
+        harness.wait_for(lambda: len(rows := newest()) == RANKS and all(row["step"] > 20 for row in rows), 20, "steps")
+        self.assertEqual(self.files(), [])
+        for job in jobs:
+            job.signal(signal.SIGTERM)
+        for job in jobs:
+            self.assertNotEqual(job.wait(), 0)
+        written, _ = self.show("--no-rings")
+        for rank in range(RANKS):
+            self.assertGreater(sum(row["marker"] == "step" for row in written if row["rank"] == rank), 20)
+
+    def test_what_is_lost_is_counted(self):
+        """Three thousand markers between two looks into rings of 256."""
+        jobs = self.start(400, 0, TITANTRACE_MARKERS=256)
+        for job in jobs:
+            job.wait_says("marked")
+        self.place.go()
+        for job in jobs:
+            job.wait()
+        markers, said = self.show("--no-rings")
+        for rank in range(RANKS):
+            own = [marker["ticket"] for marker in markers if marker["rank"] == rank]
+            self.assertEqual(own, sorted(set(own)))
+            lost = re.search(rf"rank {rank}: ([\d,]+) markers? (is|are) in no journal", said)
+            self.assertEqual(len(own) + int(lost[1].replace(",", "")), PER_STEP * 400)
+
+    def test_a_directory_that_cannot_be_written(self):
+        self.place.dumps.rmdir()
+        self.place.dumps.touch()
+        jobs = self.start(100, 100)
+        self.place.go()
+        for job in jobs:
+            self.assertEqual(job.wait(), 0)
+        told = [job.stderr for job in jobs if "the journal cannot be written" in job.stderr]
+        self.assertTrue(told)
+        self.assertLess(max(text.count("\n") for text in told), 3)
+
+    def test_off_by_default(self):
+        for job in self.start(50, 100, TITANTRACE_JOURNAL_MIB=None):
+            self.place.go()
+            self.assertEqual(job.wait(), 0)
+            self.assertNotIn("titan-journal", job.stderr)
+        self.assertEqual(self.files(), [])
+
+    def test_damage_is_said_and_the_rest_is_read(self):
+        jobs = self.start(500, 20)
+        for job in jobs:
+            job.wait_says("marked")
+        self.place.go()
+        for job in jobs:
+            job.wait()
+        file, = self.files()
+        whole, _ = self.show("--no-rings")
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 0xff
+        file.write_bytes(data[:-7])
+        rest, said = self.show("--no-rings")
+        self.assertTrue(0 < len(rest) < len(whole))
+        self.assertIn(file.name, said)
+
+
+if __name__ == "__main__":
+    harness.main()
