@@ -41,11 +41,12 @@ int run_show(ShowArguments& arguments) {
         (!options.op.empty() || !options.state.empty() || options.sequences || options.steps ||
          !options.communicator.empty())) {
         return fail(
-            "--work, --channels, --cuda-calls, --markers, --health and --labels list no such calls: of the filters "
-            "only --rank and --last apply");
+            "--work, --channels, --cuda-calls, --markers, --health, --labels and --step-sums list no such calls: of "
+            "the "
+            "filters only --rank and --last apply");
     }
     LoadOptions load = arguments.common.load_options();
-    load.journals_alone = options.kind() == RecordKind::kMarker;
+    load.journals_alone = options.kind() == RecordKind::kMarker || options.kind() == RecordKind::kStep;
     const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());
@@ -100,6 +101,7 @@ Command show_command(CommandLine& app) {
     kind("--markers", options.markers, "steps, spans, events, metrics and labels, instead");
     kind("--health", options.health, "readings of GPUs, network ports and the host, instead");
     kind("--labels", options.labels, "facts that the program and its user told, instead");
+    kind("--step-sums", options.step_sums, "what NCCL calls add up to, step by step, instead");
     command.flag("--json", arguments->options.json, "JSON Lines, one object per record (docs/records.md)");
     return {&command, [arguments] { return run_show(*arguments); }};
 }

@@ -118,6 +118,7 @@ Json json_of(const WorkRecord& record) { return fields_of(record); }
 Json json_of(const ChannelRecord& record) { return fields_of(record); }
 Json json_of(const HealthRecord& record) { return fields_of(record); }
 Json json_of(const LabelRecord& record) { return fields_of(record); }
+Json json_of(const StepRecord& record) { return fields_of(record); }
 Json json_of(const MarkerRecord& record) { return fields_of(record); }
 
 }  // namespace titan::analyzer

@@ -1,6 +1,7 @@
 #include "records.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "decode_process.h"
@@ -91,6 +92,41 @@ format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor) const {
     return losses;
 }
 
+// A step is told once it is over: its calls may lie in the journal and in the ring.
+format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor) const {
+    std::optional<format::StepSum> open;
+    const auto add = [&](const format::StepSum& sum) {
+        if (open && open->step == sum.step) {
+            add_sum(*open, sum);
+            return;
+        }
+        if (open && open->calls != 0) {
+            visitor.step({*this, *open});
+        }
+        open = sum;
+    };
+    format::RingLosses losses;
+    uint64_t next = 0;
+    losses.overwritten = journals_->visit_steps(key_of(process_), UINT64_MAX, next, add);
+    uint64_t first = UINT64_MAX;
+    losses.torn = image()
+                      .for_each_collective([&](uint64_t ticket, const format::CollectiveEntry& call) {
+                          first = std::min(first, ticket);
+                          if (ticket >= next) {
+                              format::StepSum sum{};
+                              sum.step = call.step;
+                              add_call(sum, call);
+                              add(sum);
+                          }
+                      })
+                      .torn;
+    if (open && open->calls != 0) {
+        visitor.step({*this, *open});
+    }
+    losses.overwritten += first == UINT64_MAX || first <= next ? 0 : first - next;
+    return losses;
+}
+
 format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor) const {
     if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
         for (size_t i = 0; kind == RecordKind::kCollective && i < dump->entries.size(); ++i) {
@@ -115,6 +151,7 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
                 visitor.label({*this, printable(process_.text(key)), printable(process_.text(value))});
             }
             break;
+        case RecordKind::kStep: return visit_steps(visitor);
         case RecordKind::kTorchCall: break;
     }
     return {};

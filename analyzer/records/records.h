@@ -46,6 +46,12 @@ using ChannelRecord = RingRecord<RecordKind::kChannel, format::ChannelEntry>;
 using MarkerRecord = RingRecord<RecordKind::kMarker, format::MarkerEntry>;
 using HealthRecord = RingRecord<RecordKind::kHealth, format::HealthEntry>;
 
+struct StepRecord {
+    static constexpr RecordKind kKind = RecordKind::kStep;
+    const ProcessRecords& of;
+    const format::StepSum& raw;
+};
+
 struct LabelRecord {
     static constexpr RecordKind kKind = RecordKind::kLabel;
     const ProcessRecords& of;
@@ -92,6 +98,7 @@ class RecordVisitor {
     virtual void marker(const MarkerRecord&) {}
     virtual void health(const HealthRecord&) {}
     virtual void label(const LabelRecord&) {}
+    virtual void step(const StepRecord&) {}
 };
 
 // Not thread-safe.
@@ -111,6 +118,7 @@ class ProcessRecords {
     std::string communicator_name(uint64_t id) const;
     int global_rank(uint64_t communicator_id, int member) const;  // -1 unknown
     const format::RingImage& image() const { return opened().image; }
+    int64_t span_ns(uint64_t ticks) const { return image().clock().span_ns(0, ticks); }
     int64_t realtime_ns(uint64_t ticks) const { return image().clock().realtime_ns(ticks); }
     CallSites& sites() const { return *sites_; }       // our records only
     MarkerPlaces& places() const { return *places_; }  // likewise
@@ -121,6 +129,7 @@ class ProcessRecords {
 
     const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
     format::RingLosses visit_markers(RecordVisitor& visitor) const;
+    format::RingLosses visit_steps(RecordVisitor& visitor) const;
     void hold(OpenedSource opened, Symbols& symbols);
 
     const Run& run_;
@@ -165,5 +174,6 @@ Json json_of(const ChannelRecord& record);
 Json json_of(const MarkerRecord& record);
 Json json_of(const HealthRecord& record);
 Json json_of(const LabelRecord& record);
+Json json_of(const StepRecord& record);
 
 }  // namespace titan::analyzer

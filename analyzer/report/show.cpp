@@ -37,9 +37,10 @@ class RecordLister : public RecordVisitor {
         }
         const format::RingLosses losses = records.visit(options_.kind(), *this);
         listing_.write_rows();
-        if (options_.kind() == RecordKind::kMarker && records.has_journal() && losses.overwritten != 0) {
+        const bool markers = options_.kind() == RecordKind::kMarker;
+        if ((markers || options_.kind() == RecordKind::kStep) && records.has_journal() && losses.overwritten != 0) {
             notes_.push_back(fmt::format("rank {}: {} {} in no journal and overwritten in its ring", records.rank(),
-                                         counted(losses.overwritten, "marker"),
+                                         counted(losses.overwritten, markers ? "marker" : "call"),
                                          verb_form(losses.overwritten, "is", "are")));
         }
     }
@@ -71,6 +72,9 @@ class RecordLister : public RecordVisitor {
 
     void health(const HealthRecord& record) override {
         add(record, [&] { return health_cells(record); });
+    }
+    void step(const StepRecord& record) override {
+        add(record, [&] { return step_cells(record); });
     }
     void label(const LabelRecord& record) override {
         add(record, [&] { return Cells{std::to_string(record.of.rank()), record.name, record.text}; });
@@ -211,6 +215,23 @@ class RecordLister : public RecordVisitor {
                 record.of.places().place(entry.site)};
     }
 
+    static Cells step_cells(const StepRecord& record) {
+        const format::StepSum& sum = record.raw;
+        const format::RingClock& clock = record.of.image().clock();
+        return {std::to_string(record.of.rank()),
+                sum.step >= 0 ? std::to_string(sum.step) : "-",
+                clock_text(record.of.realtime_ns(sum.first_ticks)),
+                duration_text(clock.span_ns(sum.first_ticks, sum.last_ticks)),
+                grouped_digits(sum.calls),
+                grouped_digits(sum.bytes),
+                duration_text(record.of.span_ns(sum.host_ticks)),
+                sum.timed_calls == 0 ? "-"
+                : sum.timed_calls == sum.calls
+                    ? duration_text(record.of.span_ns(sum.device_ticks))
+                    : fmt::format("{} of {} calls", duration_text(record.of.span_ns(sum.device_ticks)),
+                                  grouped_digits(sum.timed_calls))};
+    }
+
     static Cells health_cells(const HealthRecord& record) {
         const format::HealthEntry& entry = record.raw;
         const int64_t same_ns = record.of.image().clock().span_ns(entry.since_ticks, entry.ticks);
@@ -260,6 +281,9 @@ std::vector<ListColumn> columns_of(RecordKind kind) {
             return {{"rank", 5, true}, {"time", 15}, {"marker", 10}, {"thread", 7, true}, {"step", 4, true},
                     {"id", 4, true},   {"name", 16}, {"value", 10},  {"called at", 0}};
         case RecordKind::kLabel: return {{"rank", 5, true}, {"label", 16}, {"value", 0}};
+        case RecordKind::kStep:
+            return {{"rank", 5, true},  {"step", 6, true},   {"first call", 15},    {"until the last", 14, true},
+                    {"calls", 6, true}, {"bytes", 12, true}, {"in calls", 8, true}, {"on the GPU", 0}};
         case RecordKind::kHealth:
             return {{"rank", 5, true},  {"time", 15},      {"reading", 28}, {"value", 8, true},
                     {"first", 8, true}, {"step", 4, true}, {"the same", 0}};
@@ -274,6 +298,7 @@ const char* none_recorded(RecordKind kind) {
         case RecordKind::kWork: return "no stream work is recorded (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)";
         case RecordKind::kChannel: return "no channels are recorded (TITANTRACE_NCCL_PLUGIN=progress)";
         case RecordKind::kCudaCall: return "no CUDA calls are recorded (TITANTRACE_CUDA)";
+        case RecordKind::kStep: return "no NCCL calls are recorded";
         case RecordKind::kLabel: return "no labels are recorded (titan_label, TITANTRACE_LABELS)";
         case RecordKind::kHealth:
             return "no readings of the machine are recorded (TITANTRACE_HEALTH_S; GPUs are read once a communicator is "
@@ -291,6 +316,7 @@ RecordKind ShowOptions::kind() const {
            : markers    ? RecordKind::kMarker
            : health     ? RecordKind::kHealth
            : labels     ? RecordKind::kLabel
+           : step_sums  ? RecordKind::kStep
                         : RecordKind::kCollective;
 }
 

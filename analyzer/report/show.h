@@ -29,6 +29,7 @@ struct ShowOptions {
     bool markers = false;  // steps, spans, events, metrics, labels
     bool health = false;   // readings of the machine
     bool labels = false;
+    bool step_sums = false;
     bool json = false;
 
     RecordKind kind() const;

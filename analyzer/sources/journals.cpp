@@ -142,4 +142,38 @@ uint64_t Journals::visit(const ProcessKey& process, uint64_t until,
     return until == UINT64_MAX ? missing : missing + until - std::min(until, next);
 }
 
+uint64_t Journals::visit_steps(const ProcessKey& process, uint64_t until, uint64_t& next,
+                               const std::function<void(const format::StepSum& sum)>& visit) {
+    next = 0;
+    const auto known = processes_.find(process);
+    if (known == processes_.end()) {
+        return 0;
+    }
+    std::vector<const Part*> parts;
+    for (const Part& part : known->second.parts) {
+        if (part.part.next_call > part.part.first_call && part.part.next_call <= until) {
+            parts.push_back(&part);
+        }
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const Part* a, const Part* b) { return a->part.first_call < b->part.first_call; });
+    uint64_t missing = 0;
+    for (const Part* part : parts) {
+        if (part->part.first_call < next) {
+            continue;  // summed up twice, where one writer took over from another
+        }
+        const Result<format::MarkerBlock> block = read(*part);
+        if (!block) {
+            problems_.push_back(block.error().within(label_of(paths_[part->file])).text());
+            continue;
+        }
+        missing += part->part.first_call - next;
+        next = part->part.next_call;
+        for (const format::StepSum& sum : block->steps) {
+            visit(sum);
+        }
+    }
+    return missing;
+}
+
 }  // namespace titan::analyzer

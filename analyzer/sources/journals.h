@@ -1,5 +1,5 @@
 // The journals of a run (formats/layout/journal_layout.h): which processes they are of, and their markers block by
-// block. Of the files only an index is in memory.
+// block, with the sums of their steps. Of the files only an index is in memory.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,11 @@ class Journals {
     // Answers how many before `until` are in none.
     uint64_t visit(const ProcessKey& process, uint64_t until,
                    const std::function<void(const format::RingImage& image)>& visit);
+
+    // Likewise visit(sum) for each sum of a step, of calls before ticket `until`. Sets `next` to the first call behind
+    // those; answers how many before it are in none.
+    uint64_t visit_steps(const ProcessKey& process, uint64_t until, uint64_t& next,
+                         const std::function<void(const format::StepSum& sum)>& visit);
 
   private:
     struct Part {

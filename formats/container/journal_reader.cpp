@@ -6,6 +6,7 @@
 #include "formats/container/marker_columns.h"
 #include "formats/container/packed.h"
 #include "formats/container/section_writer.h"
+#include "formats/container/step_columns.h"
 #include "section_file.h"
 
 namespace titan::format {
@@ -13,11 +14,17 @@ namespace {
 
 constexpr FileKind kJournals{"journal", kJournalMagic, kJournalMajor, kJournalMinor, kMaxJournalSections, true};
 constexpr size_t kLeastMarkerBytes = 12;  // one for each of its columns
+constexpr size_t kLeastStepBytes = 8;
 constexpr size_t kBeginningBytes = sizeof(RingHeader) + 64;
 constexpr const char* kMisfit = "its fields do not fit together: damaged, or written by a defective writer";
 
-bool are_plausible(uint64_t first_ticket, uint64_t markers) {
-    return markers != 0 && markers <= kJournalBlockMarkers && first_ticket <= UINT64_MAX / 4;
+// Four numbers, and whether they can be true.
+bool read_tickets(Unpacker& content, JournalPart& part) {
+    for (uint64_t* const number : {&part.first_ticket, &part.markers, &part.first_call, &part.next_call}) {
+        content.number(*number);
+    }
+    return content.good() && part.markers <= kJournalBlockMarkers && part.first_ticket <= UINT64_MAX / 4 &&
+           part.first_call <= part.next_call;
 }
 
 void unpack_header(Unpacker& content, RingHeader& header) {
@@ -39,24 +46,20 @@ class BlockReader {
         while (fields.next_field(tag, content)) {
             switch (static_cast<JournalTag>(tag)) {
                 case JournalTag::kHeader: unpack_header(content, block.header); break;
-                case JournalTag::kTickets: tickets(content, block); break;
+                case JournalTag::kTickets: good_ = read_tickets(content, tickets_) && good_; break;
                 case JournalTag::kTexts: texts(content, block.texts); break;
                 case JournalTag::kSites: sites(content, block.sites); break;
                 case JournalTag::kMarkers: markers(content, block); break;
+                case JournalTag::kSteps: steps(content, block.steps); break;
                 default: continue;  // of a later minor
             }
             good_ = good_ && content.good();
         }
         return good_ && fields.good() && block.header.magic == kRingMagic && block.header.endian_tag == kEndianTag &&
-               block.markers.size() == count_;
+               block.markers.size() == tickets_.markers;
     }
 
   private:
-    void tickets(Unpacker& content, MarkerBlock& block) {
-        content.number(block.first_ticket);
-        content.number(count_);
-        good_ = good_ && are_plausible(block.first_ticket, count_);
-    }
     static void texts(Unpacker& content, std::vector<std::string>& texts) {
         const size_t count = content.count(0, 1);
         for (size_t i = 0; i < count && content.good(); ++i) {
@@ -72,18 +75,24 @@ class BlockReader {
         }
     }
     void markers(Unpacker& content, MarkerBlock& block) {
-        if (!good_ || count_ > content.size_bytes() / kLeastMarkerBytes) {
+        if (!good_ || tickets_.markers > content.size_bytes() / kLeastMarkerBytes) {
             good_ = false;
             return;
         }
-        block.markers.resize(count_);
+        block.first_ticket = tickets_.first_ticket;
+        block.markers.resize(tickets_.markers);
         code_markers(content, std::span(block.markers));
         for (size_t i = 0; i < block.markers.size(); ++i) {
             block.markers[i].slot_sequence = 2 * (block.first_ticket + i) + 2;
         }
     }
 
-    uint64_t count_ = 0;
+    static void steps(Unpacker& content, std::vector<StepSum>& steps) {
+        steps.resize(content.count(0, kLeastStepBytes));
+        code_steps(content, std::span(steps));
+    }
+
+    JournalPart tickets_;
     bool good_ = true;
 };
 
@@ -101,13 +110,12 @@ std::string read_part(std::span<const std::byte> raw, JournalPart& part) {
         static_cast<JournalTag>(tag) != JournalTag::kTickets) {
         return kMisfit;
     }
-    content.number(part.first_ticket);
-    content.number(part.markers);
+    const bool is_good = read_tickets(content, part);
     part.pid = header.pid;
     part.rank = plausible_rank(header.rank);
     part.pid_start_ticks = header.pid_start_ticks;
     part.boot_id = std::string(header.boot_id, strnlen(header.boot_id, sizeof(header.boot_id)));
-    return content.good() && are_plausible(part.first_ticket, part.markers) ? "" : kMisfit;
+    return is_good ? "" : kMisfit;
 }
 
 // The first bytes that a section unpacks to.

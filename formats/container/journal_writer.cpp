@@ -5,6 +5,7 @@
 #include "formats/container/marker_columns.h"
 #include "formats/container/packed_bytes.h"
 #include "formats/container/section_writer.h"
+#include "formats/container/step_columns.h"
 
 namespace titan::format {
 namespace {
@@ -42,12 +43,13 @@ void LocalNumbers<most>::clear() {
     std::memset(rows_, 0, sizeof(rows_));
 }
 
-size_t JournalBlock::pack(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
+size_t JournalBlock::pack(const RingHeader& header, const MarkerRun& run, const StepSums& sums,
                           const MarkerWords& words) {
     static_assert(kMostBytes <= kMaxSectionRawBytes);
-    const size_t fit =
-        number(markers.first(markers.size() < kJournalBlockMarkers ? markers.size() : kJournalBlockMarkers), words);
-    return fit != 0 && write(header, first_ticket, markers.first(fit), words) ? fit : 0;
+    const size_t most = run.markers.size() < kJournalBlockMarkers ? run.markers.size() : kJournalBlockMarkers;
+    const size_t fit = number(run.markers.first(most), words);
+    write(header, {run.first_ticket, run.markers.first(fit)}, sums, words);
+    return fit;
 }
 
 // A marker brings two texts, and a site whose place is a third.
@@ -82,13 +84,15 @@ size_t JournalBlock::number(std::span<MarkerEntry> markers, const MarkerWords& w
     return fit;
 }
 
-bool JournalBlock::write(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
+void JournalBlock::write(const RingHeader& header, const MarkerRun& run, const StepSums& sums,
                          const MarkerWords& words) {
     PackedBytes packed(bytes_, sizeof(bytes_));
     packed.field(JournalTag::kHeader, [&] { packed.put(&header, sizeof(header)); });
     packed.field(JournalTag::kTickets, [&] {
-        packed.number(first_ticket);
-        packed.number(markers.size());
+        packed.number(run.first_ticket);
+        packed.number(run.markers.size());
+        packed.number(sums.first_call);
+        packed.number(sums.next_call);
     });
     packed.field(JournalTag::kTexts, [&] {
         packed.number(texts_.all().size());
@@ -106,9 +110,12 @@ bool JournalBlock::write(const RingHeader& header, uint64_t first_ticket, std::s
             packed.number(site_rows_[i].place);
         }
     });
-    packed.field(JournalTag::kMarkers, [&] { code_markers(packed, markers); });
-    size_bytes_ = packed.size_bytes();
-    return packed.good();
+    packed.field(JournalTag::kMarkers, [&] { code_markers(packed, run.markers); });
+    packed.field(JournalTag::kSteps, [&] {
+        packed.number(sums.steps.size());
+        code_steps(packed, sums.steps);
+    });
+    size_bytes_ = packed.good() ? packed.size_bytes() : 0;
 }
 
 }  // namespace titan::format

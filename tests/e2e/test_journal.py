@@ -137,6 +137,29 @@ class Journal(harness.Case):
         self.assertTrue(told)
         self.assertLess(max(text.count("\n") for text in told), 3)
 
+    def test_sums_of_steps(self):
+        """300 steps through a ring of 512 calls: each rank's calls of each step, as in the dump of a job whose ring
+        holds them all."""
+        def run(place, **settings):
+            job = place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--step-ms", "5", "--steps", "300"],
+                            place.env(**settings), 60)
+            self.assertEqual(job.status, 0, job.stderr)
+
+        run(self.place, TITANTRACE_JOURNAL_MIB=64, TITANTRACE_JOURNAL_S=0.2, TITANTRACE_COLLECTIVES=512)
+        self.assertEqual(self.place.dump_files(), [])
+        whole = self.new_place()
+        run(whole, TITANTRACE_DUMP_ON="exit")
+        ours, theirs = (place.show(place.dumps, "--step-sums") for place in (self.place, whole))
+        key = lambda row: (row["rank"], row["step"], row["calls"], row["bytes"])
+        self.assertEqual([key(row) for row in ours if row["step"] >= 0],
+                         [key(row) for row in theirs if row["step"] >= 0])
+        self.assertEqual([row["step"] for row in ours if row["rank"] == 1 and row["step"] >= 0], list(range(300)))
+        calls = whole.show(whole.dumps, "--step", "100", "--rank", "0")
+        row, = [row for row in theirs if row["rank"] == 0 and row["step"] == 100]
+        self.assertEqual((row["calls"], row["bytes"]), (len(calls), sum(call["count"] * 4 for call in calls)))
+        self.assertEqual([row for row in ours if not 0 < row["host_ns"] < 1e9], [])
+        self.assertEqual([row for row in ours if (row["calls_timed_on_gpu"] > 0) != (row["gpu_ns"] > 0)], [])
+
     def test_off_by_default(self):
         for job in self.start(50, 100, TITANTRACE_JOURNAL_MIB=None):
             self.place.go()

@@ -288,7 +288,8 @@ def journal_of(*blocks, **header):
     return container(b"TITNJRNL", *[section(1, zstd_frame(block), len(block)) for block in blocks], **header)[:-40]
 
 
-def journal_block(ring, markers=None, first=7, count=3, texts=(b"step", b"forward"), sites=((1 << 63 | 5, 2),)):
+def journal_block(ring, markers=None, first=7, count=3, texts=(b"step", b"forward"), sites=((1 << 63 | 5, 2),),
+                  calls=(40, 47), steps=1):
     """A step, a span that ends in it; or the columns given."""
     def field(tag, content):
         return varint(tag) + varint(len(content)) + content
@@ -298,10 +299,10 @@ def journal_block(ring, markers=None, first=7, count=3, texts=(b"step", b"forwar
                 "site": (1, 1, 0), "thread": (84, 0, 0), "step": (2, 0, 0), "ticks": (2000, 20, 20), "span": (0, 9, 1),
                 "value": (2, 0, 0), "extra": (0, 0, 0)}
         markers = b"".join(varint(value) for row in rows.values() for value in row)
-    return (field(1, ring[:4096]) + field(2, varint(first) + varint(count)) +
+    return (field(1, ring[:4096]) + field(2, b"".join(map(varint, (first, count, *calls)))) +
             field(3, varint(len(texts)) + b"".join(varint(len(text)) + text for text in texts)) +
             field(4, varint(len(sites)) + b"".join(varint(key) + varint(place) for key, place in sites)) +
-            field(5, markers))
+            field(5, markers) + field(6, varint(steps) + b"".join(map(varint, (4, 3, 4096, 100, 200, 3, 2000, 900)))))
 
 
 def journal_samples(rings):
@@ -316,7 +317,10 @@ def journal_samples(rings):
     yield "unknown-tag.journal", journal_of(good + varint(99) + varint(2) + b"ab"), "read: 3 markers"
     yield "not-a-ring.journal", journal_of(journal_block(bytes(4096))), "fit together"
     yield "header-cut.journal", journal_of(journal_block(ring[:2000])), "fit together"
-    for name, block in (("no-markers", journal_block(ring, count=0)),
+    yield "no-markers.journal", journal_of(journal_block(ring, b"", count=0)), "read: 0 markers"
+    for name, block in (("calls-backwards", journal_block(ring, calls=(5, 4))),
+                        ("2-63-steps", journal_block(ring, steps=TWO63)),
+                        ("more-steps-than-columns", journal_block(ring, steps=2)),
                         ("more-markers-than-columns", journal_block(ring, count=4)),
                         ("4097-markers", journal_block(ring, count=4097)),
                         ("2-63-markers", journal_block(ring, count=TWO63)),

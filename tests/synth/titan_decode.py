@@ -195,6 +195,7 @@ def read_journal(data):
                 block["pid"], block["rank"] = (struct.unpack_from("<i", content.data, at)[0] for at in (64, 88))
             elif tag == 2:
                 block["first_ticket"], count = content.number(), content.number()
+                block["calls"] = content.number(), content.number()
             elif tag == 3:
                 for _ in range(content.number()):
                     block["texts"].append(content.take(content.number()).decode(errors="replace"))

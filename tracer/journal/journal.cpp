@@ -18,6 +18,7 @@
 #include "own_thread.h"
 #include "ring_tail.h"
 #include "session.h"
+#include "sum_steps.h"
 
 namespace titan::tracer {
 namespace {
@@ -32,7 +33,8 @@ constexpr size_t kMostSectionBytes = (1 << 20) + (8 << 10);  // a block that doe
 // How far a ring was read. Of the process in that place of the job segment.
 struct Reading {
     uint64_t start_ticks;
-    uint64_t next_ticket;
+    uint64_t next_marker;
+    uint64_t next_call;
 };
 
 // The writer's memory; only in the process that writes.
@@ -40,6 +42,7 @@ struct Workshop {
     JournalFiles files;
     Reading readings[kMaxJobProcesses];
     format::MarkerEntry markers[format::kJournalBlockMarkers];
+    StepRoom steps;
     format::JournalBlock block;
     size_t staged_bytes;  // blocks that wait for the file
     unsigned char staged[kStagedBytes];
@@ -129,38 +132,45 @@ class Journal {
             return false;
         }
         if (reading.start_ticks != process.start_ticks) {
-            reading = {process.start_ticks, process.journaled.load(std::memory_order_relaxed)};
+            reading = {process.start_ticks, process.journaled.load(std::memory_order_relaxed),
+                       process.journaled_calls.load(std::memory_order_relaxed)};
         }
-        const uint64_t fresh = tail_.head() - std::min(tail_.head(), reading.next_ticket);
-        if (fresh == 0 || (!all && fresh < tail_.slots() / 2)) {
+        const bool is_half_fresh = tail_.markers().is_half_fresh(reading.next_marker);
+        const bool calls_go_round = tail_.calls().is_half_fresh(reading.next_call);
+        if (!all && !is_half_fresh && !calls_go_round) {
             return false;
         }
-        while (reading.next_ticket < tail_.head() && take(reading)) {
+        const uint64_t fresh = tail_.markers().fresh(reading.next_marker);
+        format::StepSums sums =
+            sum_steps(tail_, reading.next_call, calls_go_round || state != JobState::kRunning, work_->steps);
+        while ((tail_.markers().fresh(reading.next_marker) != 0 || !sums.steps.empty()) && take(reading, sums)) {
+            sums = {reading.next_call, reading.next_call, {}};
         }
-        return !all && fresh > tail_.slots() / 2 + tail_.slots() / 4;
+        return !all && fresh > tail_.markers().slots() / 4 * 3;
     }
 
     // One block. False: there is nothing more to take now.
-    bool take(Reading& reading) {
+    bool take(Reading& reading, const format::StepSums& sums) {
         if (kStagedBytes - work_->staged_bytes < kMostSectionBytes) {
             write();
         }
-        const uint64_t before = reading.next_ticket;
-        const size_t got = tail_.read_markers(reading.next_ticket, work_->markers, format::kJournalBlockMarkers);
-        if (got == 0) {
-            return reading.next_ticket != before;
+        const uint64_t before = reading.next_marker;
+        const size_t got =
+            tail_.read(tail_.markers(), reading.next_marker, work_->markers, format::kJournalBlockMarkers);
+        if (got == 0 && sums.steps.empty()) {
+            return reading.next_marker != before;
         }
-        const uint64_t first = reading.next_ticket;
-        const size_t packed = work_->block.pack(tail_.header(), first, {work_->markers, got}, tail_.words());
-        if (!tail_.holds(first)) {
+        const uint64_t first = reading.next_marker;
+        const size_t packed = work_->block.pack(tail_.header(), {first, {work_->markers, got}}, sums, tail_.words());
+        if (got != 0 && !tail_.holds(tail_.markers(), first)) {
             return false;  // overwritten meanwhile, perhaps in part: the next look finds where the ring begins now
         }
         const std::span<const unsigned char> bytes = work_->block.bytes();
-        if (packed != 0) {
+        if (!bytes.empty()) {
             sections_.add(static_cast<format::SectionKind>(format::JournalSection::kBlock), bytes.data(), bytes.size(),
                           0);
         }
-        reading.next_ticket += packed == 0 ? got : packed;
+        reading.next_marker += bytes.empty() ? got : packed;
         return true;
     }
 
@@ -177,7 +187,8 @@ class Journal {
         for (size_t place = 0; place < processes.size(); ++place) {
             const Reading& reading = work_->readings[place];
             if (reading.start_ticks == processes[place].start_ticks && reading.start_ticks != 0) {
-                processes[place].journaled.store(reading.next_ticket, std::memory_order_relaxed);
+                processes[place].journaled.store(reading.next_marker, std::memory_order_relaxed);
+                processes[place].journaled_calls.store(reading.next_call, std::memory_order_relaxed);
             }
         }
     }

@@ -18,8 +18,8 @@ constexpr uint64_t kMostSlots = 1 << 24;
 // A slot that is still open when this part of the ring has been written behind it belongs to a thread that is gone.
 constexpr uint64_t kAbandonedParts = 4;
 
-bool lies_within(const RegionDescriptor& region, uint64_t file_bytes, uint32_t least_stride_bytes) {
-    return region.stride_bytes >= least_stride_bytes && region.offset_bytes <= file_bytes && region.count != 0 &&
+bool lies_within(const RegionDescriptor& region, uint64_t file_bytes) {
+    return region.stride_bytes != 0 && region.offset_bytes <= file_bytes && region.count != 0 &&
            region.count <= (file_bytes - region.offset_bytes) / region.stride_bytes;
 }
 
@@ -39,54 +39,55 @@ bool RingTail::open(const format::JobProcess& process) {
     }
     const auto file_bytes = static_cast<uint64_t>(status.st_size);
     const auto* const start = reinterpret_cast<const char*>(&header_);
+    const auto take_ring = [&](const RegionDescriptor& region, const format::RegionCursor* cursor, size_t entry_bytes,
+                               TailRing& ring) {
+        if (region.stride_bytes == entry_bytes && lies_within(region, file_bytes) && region.count <= kMostSlots &&
+            cursor != nullptr) {
+            ring = {region, static_cast<uint64_t>(reinterpret_cast<const char*>(cursor) - start), cursor->head};
+        }
+    };
+    const auto take_table = [&](const RegionDescriptor& region, size_t row_bytes, RegionDescriptor& table) {
+        if (region.stride_bytes >= row_bytes && lies_within(region, file_bytes)) {
+            table = region;
+        }
+    };
     format::for_each_region(header_, [&](const RegionDescriptor& region, const format::RegionCursor* cursor) {
-        if (region.kind == RegionKind::kMarkers && lies_within(region, file_bytes, sizeof(MarkerEntry)) &&
-            region.count <= kMostSlots && cursor != nullptr) {
-            markers_ = region;
-            slots_ = region.count;
-            cursor_offset_bytes_ = static_cast<uint64_t>(reinterpret_cast<const char*>(cursor) - start);
-            head_ = cursor->head;
-        } else if (region.kind == RegionKind::kStringIndex &&
-                   lies_within(region, file_bytes, sizeof(format::StringRecord))) {
-            index_ = region;
-        } else if (region.kind == RegionKind::kStringHeap && lies_within(region, file_bytes, 1)) {
-            heap_ = region;
-        } else if (region.kind == RegionKind::kMarkerSites &&
-                   lies_within(region, file_bytes, sizeof(format::MarkerSiteRecord))) {
-            sites_ = region;
+        switch (region.kind) {
+            case RegionKind::kMarkers: take_ring(region, cursor, sizeof(MarkerEntry), markers_); break;
+            case RegionKind::kCollectives: take_ring(region, cursor, sizeof(format::CollectiveEntry), calls_); break;
+            case RegionKind::kStringIndex: take_table(region, sizeof(format::StringRecord), index_); break;
+            case RegionKind::kStringHeap: take_table(region, 1, heap_); break;
+            case RegionKind::kMarkerSites: take_table(region, sizeof(format::MarkerSiteRecord), sites_); break;
+            default: break;
         }
     });
-    return slots_ != 0;
+    return markers_.slots() != 0;
 }
 
-uint64_t RingTail::read_head() {
+bool RingTail::holds(const TailRing& ring, uint64_t ticket) {
     uint64_t head = 0;
-    return read_at(file_.get(), cursor_offset_bytes_, &head, sizeof(head)) == sizeof(head) ? head : UINT64_MAX;
-}
-
-bool RingTail::holds(uint64_t ticket) {
-    const uint64_t head = read_head();
-    return head >= ticket && head - ticket <= slots_;
+    return read_at(file_.get(), ring.cursor_offset_bytes, &head, sizeof(head)) == sizeof(head) && head >= ticket &&
+           head - ticket <= ring.slots();
 }
 
 // Neighbouring slots at once, up to the end of the region.
-size_t RingTail::read_slots(uint64_t ticket, MarkerEntry* into, size_t most) {
-    const uint64_t slot = ticket % slots_;
-    const auto count = static_cast<size_t>(std::min<uint64_t>(most, slots_ - slot));
-    const uint64_t offset_bytes = markers_.offset_bytes + slot * markers_.stride_bytes;
-    if (markers_.stride_bytes == sizeof(MarkerEntry)) {
-        return read_at(file_.get(), offset_bytes, into, count * sizeof(MarkerEntry)) / sizeof(MarkerEntry);
-    }
-    return read_at(file_.get(), offset_bytes, into, sizeof(MarkerEntry)) == sizeof(MarkerEntry) ? 1 : 0;
+template <typename Entry>
+size_t RingTail::read_slots(const TailRing& ring, uint64_t ticket, Entry* into, size_t most) {
+    const uint64_t slot = ticket % ring.slots();
+    const auto count = static_cast<size_t>(std::min<uint64_t>(most, ring.slots() - slot));
+    return read_at(file_.get(), ring.region.offset_bytes + slot * sizeof(Entry), into, count * sizeof(Entry)) /
+           sizeof(Entry);
 }
 
-size_t RingTail::read_markers(uint64_t& ticket, MarkerEntry* into, size_t most) {
-    if (head_ > slots_) {
-        ticket = std::max(ticket, head_ - slots_);
+template <typename Entry>
+size_t RingTail::read(const TailRing& ring, uint64_t& ticket, Entry* into, size_t most) {
+    if (ring.head > ring.slots()) {
+        ticket = std::max(ticket, ring.head - ring.slots());
     }
     size_t got = 0;
-    while (got < most && ticket + got < head_) {
-        const size_t read = read_slots(ticket + got, into + got, std::min<uint64_t>(most - got, head_ - ticket - got));
+    while (got < most && ring.fresh(ticket + got) != 0) {
+        const uint64_t wanted = std::min<uint64_t>(most - got, ring.fresh(ticket + got));
+        const size_t read = read_slots(ring, ticket + got, into + got, wanted);
         size_t complete = 0;
         while (complete < read && into[got + complete].slot_sequence == 2 * (ticket + got + complete) + 2) {
             ++complete;
@@ -96,11 +97,14 @@ size_t RingTail::read_markers(uint64_t& ticket, MarkerEntry* into, size_t most) 
             break;
         }
     }
-    if (got == 0 && ticket < head_ && head_ - ticket > slots_ / kAbandonedParts) {
+    if (got == 0 && ring.fresh(ticket) > ring.slots() / kAbandonedParts) {
         ++ticket;  // abandoned, or being overwritten
     }
     return got;
 }
+
+template size_t RingTail::read(const TailRing&, uint64_t&, MarkerEntry*, size_t);
+template size_t RingTail::read(const TailRing&, uint64_t&, format::CollectiveEntry*, size_t);
 
 template <typename Row>
 Row RingTail::row_of(const RegionDescriptor& table, uint64_t row) {

@@ -83,13 +83,14 @@ class Writer {
     }
     size_t add(uint64_t first_ticket, std::vector<MarkerEntry> markers) {
         const RingHeader of = header();
-        const size_t packed = block_->pack(of, first_ticket, markers, words());
+        const size_t packed = block_->pack(of, {first_ticket, markers}, sums, words());
         SectionWriter sections(workspace_.data(), workspace_.size(), append, this);
         const auto bytes = block_->bytes();
         CHECK(sections.add(static_cast<SectionKind>(JournalSection::kBlock), bytes.data(), bytes.size(), 0));
         return packed;
     }
     std::vector<std::byte> file;
+    StepSums sums{};
 
   private:
     static bool append(void* self, const void* bytes, size_t size_bytes) {
@@ -148,6 +149,30 @@ TEST_CASE("what is packed is what is read") {
             CHECK(name_in(block, site.place) == "place " + std::to_string(markers[i].site));
         }
     }
+}
+
+TEST_CASE("sums of steps") {
+    Writer writer;
+    std::vector<StepSum> steps = {{7, 3, 4096, 100, 200, 3, 1000, 1900}, {8, 4, 1 << 30, 1, 0, 0, 1950, 1950}};
+    writer.sums = {40, 47, steps};
+    CHECK(writer.add(0, {}) == 0);
+    writer.add(0, random_markers(5, 6));
+    const auto index = index_journal(writer.file);
+    REQUIRE(index);
+    CHECK(index->problems.empty());
+    REQUIRE(index->parts.size() == 2);
+    for (const JournalPart& part : index->parts) {
+        CHECK(part.first_call == 40);
+        CHECK(part.next_call == 47);
+        const MarkerBlock block = block_of(writer.file, part);
+        REQUIRE(block.steps.size() == 2);
+        CHECK(std::memcmp(block.steps.data(), steps.data(), 2 * sizeof(StepSum)) == 0);
+    }
+    CHECK(index->parts[0].markers == 0);
+    std::vector<std::byte> memory;
+    const auto image = image_of(block_of(writer.file, index->parts[0]), memory);
+    REQUIRE(image);
+    CHECK(image->first_marker() == 0);
 }
 
 TEST_CASE("a block is a ring") {

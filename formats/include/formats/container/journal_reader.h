@@ -9,6 +9,7 @@
 
 #include "formats/layout/journal_layout.h"
 #include "formats/layout/ring_layout.h"
+#include "formats/layout/step_sum.h"
 #include "host/result.h"
 
 namespace titan::format {
@@ -23,6 +24,8 @@ struct JournalPart {
     uint64_t pid_start_ticks = 0;
     uint64_t first_ticket = 0;
     uint64_t markers = 0;
+    uint64_t first_call = 0;  // of those summed up; as next_call: none are
+    uint64_t next_call = 0;
 };
 
 struct JournalIndex {
@@ -37,6 +40,7 @@ struct MarkerBlock {
     std::vector<MarkerEntry> markers;
     std::vector<std::string> texts;
     std::vector<MarkerSiteRecord> sites;
+    std::vector<StepSum> steps;
 };
 
 inline constexpr uint32_t kMaxJournalSections = 1 << 24;

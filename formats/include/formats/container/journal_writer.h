@@ -7,6 +7,7 @@
 
 #include "formats/layout/journal_layout.h"
 #include "formats/layout/ring_layout.h"
+#include "formats/layout/step_sum.h"
 
 namespace titan::format {
 
@@ -17,6 +18,19 @@ struct MarkerWords {
     size_t (*text)(void* context, uint32_t id, char* into, size_t capacity_bytes);
     // Of MarkerEntry::site, not 0. Key 0: there is none.
     MarkerSiteRecord (*site)(void* context, uint32_t site);
+};
+
+// On consecutive tickets.
+struct MarkerRun {
+    uint64_t first_ticket;
+    std::span<MarkerEntry> markers;
+};
+
+// Sums of steps, of the calls with these tickets. A step may be in several.
+struct StepSums {
+    uint64_t first_call;
+    uint64_t next_call;
+    std::span<StepSum> steps;
 };
 
 // Numbers within a block for numbers of the ring, in the order in which they come.
@@ -39,16 +53,14 @@ class LocalNumbers {
 // Lives in zeroed memory of its own: too large for a stack.
 class JournalBlock {
   public:
-    // Packs the first of `markers`, whose tickets are consecutive from `first_ticket` on; returns how many fit, and
-    // renumbers them. 0 where not even one does.
-    size_t pack(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
-                const MarkerWords& words);
+    // Packs the sums and the first of the markers; returns how many of these fit, and renumbers them.
+    size_t pack(const RingHeader& header, const MarkerRun& run, const StepSums& sums, const MarkerWords& words);
+    // Empty where it could not be packed.
     std::span<const unsigned char> bytes() const { return {bytes_, size_bytes_}; }
 
   private:
     size_t number(std::span<MarkerEntry> markers, const MarkerWords& words);
-    bool write(const RingHeader& header, uint64_t first_ticket, std::span<MarkerEntry> markers,
-               const MarkerWords& words);
+    void write(const RingHeader& header, const MarkerRun& run, const StepSums& sums, const MarkerWords& words);
 
     static constexpr size_t kMostBytes = 1 << 20;
     LocalNumbers<kJournalBlockTexts> texts_;

@@ -45,8 +45,10 @@ struct JobProcess {
     std::atomic<uint32_t> claim;  // pid of the process that writes the dead one's dump
     uint64_t start_ticks;
     uint64_t pid_namespace;
-    std::atomic<uint64_t> journaled;  // tickets of markers below this one are in the journal, or lost
-    char ring_path[216];              // empty: in private memory, or too long to tell
+    // Markers, and calls summed up step by step, with tickets below these are in the journal, or lost.
+    std::atomic<uint64_t> journaled;
+    std::atomic<uint64_t> journaled_calls;
+    char ring_path[208];  // empty: in private memory, or too long to tell
 };
 static_assert(sizeof(JobProcess) == 256);
 

@@ -1,5 +1,5 @@
-// The journal: the markers of all ranks of a node, as long as the job runs. A file header, then sections as in a dump
-// (dump_layout.h); more are appended until the file is full. FORMAT.md, section 10, is the prose twin.
+// The journal: markers and sums of steps of all ranks of a node, as long as the job runs. A file header, then sections
+// as in a dump (dump_layout.h); more are appended until the file is full. FORMAT.md, section 10, is the prose twin.
 #pragma once
 
 #include <cstddef>
@@ -19,22 +19,26 @@ inline constexpr uint16_t kJournalMinor = 0;  // fields appended: a reader skips
 inline constexpr std::string_view kJournalSuffix = ".journal";
 
 enum class JournalSection : uint32_t {
-    kBlock = 1,  // markers of one process, on consecutive tickets: fields, each a tag, a length and that many bytes
+    kBlock = 1,  // of one process: markers, on consecutive tickets, and sums of steps: fields, each a tag, a length and
+                 // that many bytes
 };
 
 // Fields of a block, in this order. Texts and sites are numbered from 1 within the block; 0 is none.
 enum class JournalTag : uint8_t {
     kHeader = 1,   // RingHeader of the process at that moment: whose they are, and its clock
-    kTickets = 2,  // varint: ticket of the first marker; varint: their number
+    kTickets = 2,  // ticket of the first marker, number of markers; ticket of the first call that is summed up, and of
+                   // the first one behind those
     kTexts = 3,    // count, then of each its length and bytes
     kSites = 4,    // count, then of each its key and the text of its place
     kMarkers = 5,  // columns (marker_columns.h)
+    kSteps = 6,    // number of steps, then of each its sum (step_columns.h)
 };
 
-// Limits of one block, which a reader enforces.
+// Limits of one block.
 inline constexpr uint32_t kJournalBlockMarkers = 1 << 12;
 inline constexpr uint32_t kJournalBlockTexts = 1 << 12;
 inline constexpr uint32_t kJournalBlockSites = 1 << 11;
+inline constexpr uint32_t kJournalBlockSteps = 1 << 10;
 
 // "node7-1f2e3d4c.3.journal": the fourth file of a node in this attempt. The part behind the host is of its boot. What
 // a host's name may not have in a file's becomes "_".
