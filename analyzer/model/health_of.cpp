@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "formats/layout/health_names.h"
+#include "formats/layout/clock_limits.h"
 #include "host/words.h"
 
 namespace titan::analyzer {

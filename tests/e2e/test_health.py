@@ -12,7 +12,7 @@ RANKS = 4
 WELL = {"power_mw": 640000, "power_limit_mw": 700000, "temperature_c": 61, "utilization": 100, "sm_clock": 1755,
         "max_sm_clock": 1980, "clock_limits": 4, "performance_state": 0, "ecc_uncorrected": 0, "pcie_width": 16,
         "max_pcie_width": 16, "nvlinks_up": 18, "nvlink_replays": 3, "nvlink_recoveries": 0, "memory_used": 40 << 30}
-SAID = r"GPU 1 of rank 1 \(dp rank 1\) on host \S+ (.*) since step \d+$"
+SAID = r"GPU 1 of rank 1 \(dp rank 1\) on host \S+ (.*?)(?: since|, the last in| in) step \d+$"
 
 
 def nvml():
@@ -40,8 +40,8 @@ class Health(harness.Case):
         return self.place.start([harness.stand_ins() / "titan-sim", "--ranks", str(RANKS), "--step-ms", "20", *options],
                                 self.place.env(LD_LIBRARY_PATH=libraries, **settings))
 
-    def health(self, rank, name):
-        return [row for row in self.place.show(self.place.dumps, "--health", "--rank", str(rank))
+    def health(self, rank, name, source=None):
+        return [row for row in self.place.show(source or self.place.dumps, "--health", "--rank", str(rank))
                 if row["name"] == f"gpu.{rank}.{name}"]
 
     def hang(self, **settings):
@@ -98,6 +98,22 @@ class Health(harness.Case):
             "has counted 1 nvlink_recoveries since the process began",
             "has had 2 uncorrected memory errors since the process began",
             "reported Xid 79 (the GPU has fallen off the bus)"})
+        job.end()
+
+    def test_an_xid_that_the_program_may_have_brought(self):
+        """Its GPU then removes the work, which is another Xid, and the program ends at once."""
+        job = self.start("--steps", "100000", TITANTRACE_TIMEOUT_S=60, TITANTRACE_HEALTH_S=60)
+        harness.wait_for(lambda: all(self.place.show(self.place.rings, "--health", "--rank", str(rank), starting=True)
+                                     for rank in range(RANKS)), 20, "readings")
+        for xid in (31, 45):
+            self.gpus[1]["xid"] = xid
+            self.write()
+            # Although the rest is read once a minute here.
+            harness.wait_for(lambda number=xid: self.health(1, f"xid_{number}", self.place.rings), 10, f"Xid {xid}")
+        error, = self.place.analyze(self.place.rings).json["findings"]
+        self.assertEqual((error["kind"], error["ranks"], error["confidence"]), ("gpu_error", [1], "likely"))
+        self.assertRegex(error["summary"], r"reported Xid 31 \(memory page fault\) in step \d+: usually a fault of the "
+                         "program, not of the GPU$")
         job.end()
 
     def faults_of_rank_1(self):

@@ -61,11 +61,17 @@ void report_health(Scenario& job, const Options& options) {
     }
 }
 
+// The program of the guilty rank reads where it may not, in step 8.
+void report_page_fault(Scenario& job, const Options& options) {
+    auto& entry = job.ring(options.rank).add_reading("gpu.0.xid_31", 1, 1, kEpochTicks + kSecond);
+    entry.since_step = 8;
+}
+
 // Faults are planted before the `at`-th call of the rank on the world communicator.
 bool plant(Scenario& job, const Options& options) {
     Program& program = job.program(options.rank);
     const std::string& fault = options.fault;
-    if (fault == "none" || fault == "nan" || fault == "hot") {
+    if (fault == "none" || fault == "nan" || fault == "hot" || fault == "page") {
         return true;
     }
     if (fault == "sleep" || fault == "die" || fault == "crash" || fault == "exit") {
@@ -200,7 +206,7 @@ int run_command_line(int argc, char** argv) {
     app.option("--ranks", options.ranks, "of the job").between(1, 65536);
     app.option("--steps", options.steps, "of the job");
     app.option("--fault", options.fault,
-               "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu, kernel, nan, hot");
+               "none, sleep, die, crash, exit, skip, op, size, dtype, stuck, gpu, kernel, nan, hot, page");
     app.option("--rank", options.rank, "the guilty rank");
     app.option("--at", options.at, "its n-th call on the world communicator");
     app.option("--odd-setting", options.scenario.odd_setting, "this rank has another NCCL_ALGO than the others");
@@ -275,6 +281,9 @@ int run_command_line(int argc, char** argv) {
     }
     if (options.fault == "hot") {
         report_health(job, options);
+    }
+    if (options.fault == "page") {
+        report_page_fault(job, options);
     }
     if (options.fault == "gpu") {
         auto& channel = job.ring(0).add_channel(0, titan::format::ChannelRole::kProxySend);

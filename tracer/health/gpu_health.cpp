@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "bindings.h"
+#include "formats/layout/xids.h"
 
 namespace titan::tracer {
 
@@ -138,7 +139,6 @@ void GpuHealth::read(HealthLog& log) {
         }
         read_links(gpus_[i], log);
     }
-    read_xids(log);
 }
 
 void GpuHealth::read_links(const Gpu& gpu, HealthLog& log) const {
@@ -166,7 +166,7 @@ void GpuHealth::read_links(const Gpu& gpu, HealthLog& log) const {
     }
 }
 
-// The newest Xid of each GPU, and how many came: NVML tells each once to every process.
+// NVML tells each once to every process.
 void GpuHealth::read_xids(HealthLog& log) {
     constexpr int kMostAtATime = 16;
     NvmlEvent event{};
@@ -175,8 +175,9 @@ void GpuHealth::read_xids(HealthLog& log) {
          ++i) {
         for (uint32_t gpu = 0; gpu < count_; ++gpu) {
             if (gpus_[gpu].device == event.device && event.type == kNvmlEventXid) {
-                note(log, gpus_[gpu].ordinal, "xid", static_cast<double>(event.data), 0);
-                note(log, gpus_[gpu].ordinal, "xids", ++xids_[gpu], 0);
+                char name[64];
+                format_text(name, sizeof(name), "gpu.%d.%s%llu", gpus_[gpu].ordinal, format::kXidReading, event.data);
+                log.note_event(name);
             }
         }
     }

@@ -18,6 +18,8 @@ class GpuHealth {
     void add(Recording& recording, int ordinal, const char* pci_bus_id);
 
     void read(HealthLog& log);
+    // The Xids that came since the last call.
+    void read_xids(HealthLog& log);
 
   private:
     struct Gpu {
@@ -27,14 +29,12 @@ class GpuHealth {
     static constexpr uint32_t kMostGpus = 16;
 
     void read_links(const Gpu& gpu, HealthLog& log) const;
-    void read_xids(HealthLog& log);
 
     NvmlApi nvml_;
     bool works_;
     uint32_t count_;
     Gpu gpus_[kMostGpus];
     void* events_;
-    uint32_t xids_[kMostGpus];  // that came so far
 };
 
 }  // namespace titan::tracer

@@ -1,5 +1,8 @@
 #include "health.h"
 
+#include <algorithm>
+
+#include "base/clock.h"
 #include "base/futex.h"
 #include "host_health.h"
 #include "own_thread.h"
@@ -9,6 +12,8 @@ namespace titan::tracer {
 namespace {
 
 constexpr uint64_t kExitWaitNs = 200'000'000;
+// A program does not live long after most Xids: they are looked for more often than the rest is read.
+constexpr uint64_t kXidLookNs = 1'000'000'000;
 
 }  // namespace
 
@@ -46,14 +51,23 @@ bool Health::note_device(Recording& recording, int ordinal) {
 }
 
 void Health::run() {
-    while (stopping_.load(std::memory_order_acquire) == 0 && read()) {
-        futex_wait(stopping_, 0, recording_->config.health_ns);
+    const uint64_t health_ns = recording_->config.health_ns;
+    uint64_t due_ns = 0;
+    while (stopping_.load(std::memory_order_acquire) == 0) {
+        if (const uint64_t now_ns = monotonic_now_ns(); now_ns >= due_ns) {
+            due_ns = now_ns + health_ns;
+            read();
+        }
+        gpus_.read_xids(log_);
+        log_.keep_events();
+        futex_wait(stopping_, 0, gpus_.works() ? std::min(health_ns, kXidLookNs) : health_ns);
     }
+    gpus_.read_xids(log_);
     stopped_.store(1, std::memory_order_release);
     futex_wake_all(stopped_);
 }
 
-bool Health::read() {
+void Health::read() {
     const bool has_gpus = gpus_.works() || gpus_.start();
     for (Device& device : devices_) {
         if (has_gpus && !device.is_added && device.published.load(std::memory_order_acquire)) {
@@ -62,12 +76,10 @@ bool Health::read() {
         }
     }
     gpus_.read(log_);
-    const bool is_first_of_node = recording_->identity.local_rank <= 0;
-    if (is_first_of_node) {
+    if (recording_->identity.local_rank <= 0) {
         read_ports("", log_);
         read_host("", log_);
     }
-    return has_gpus || is_first_of_node;
 }
 
 void Health::stop() {

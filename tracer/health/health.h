@@ -31,7 +31,7 @@ class Health {
 
     void publish(const Recording& recording, int ordinal);
     void run();
-    bool read();  // false: there is nothing to read here
+    void read();
 
     Recording* recording_;
     std::atomic<bool> started_;

@@ -24,7 +24,9 @@ void read(Scenario& job, int rank, const char* name, double value, double first_
 }
 
 struct Said {
-    std::vector<std::string> faults;
+    std::vector<std::string> faults;     // hardware_fault
+    std::vector<std::string> errors;     // gpu_error
+    std::vector<Confidence> confidence;  // of all of these
     std::vector<std::vector<int>> ranks;
     std::vector<std::string> evidence;  // of the first finding that hangs
 };
@@ -33,8 +35,10 @@ Said said_of(Scenario& job) {
     const Run run = run_of(job);
     Said said;
     for (const Finding& finding : titan::analyzer::diagnose(run, {}).findings) {
-        if (finding.kind == FindingKind::kHardwareFault) {
-            said.faults.push_back(finding.summary.text());
+        const bool is_fault = finding.kind == FindingKind::kHardwareFault;
+        if (is_fault || finding.kind == FindingKind::kGpuError) {
+            (is_fault ? said.faults : said.errors).push_back(finding.summary.text());
+            said.confidence.push_back(finding.confidence);
             said.ranks.push_back(finding.ranks);
         } else if (finding.hangs && said.evidence.empty()) {
             said.evidence = titan::analyzer::texts_of(finding.evidence);
@@ -58,7 +62,9 @@ TEST_CASE("ports: a link that went down and counters that grew, told once for th
     read(job, 0, "port.mlx5_6/1.link_downed", 7, 7);     // before the job
     const Said said = said_of(job);
     REQUIRE(said.faults.size() == 2);
-    CHECK(any_says(said.faults, "port mlx5_3/1 of host node-0 has counted 4,000 symbol_error since the process began"));
+    CHECK(any_says(said.faults,
+                   "port mlx5_3/1 of host node-0 has counted 4,000 symbol_error since the process began, "
+                   "the last in step 8"));
     CHECK(any_says(said.faults, "port mlx5_3/1 of host node-0 is not active any more since step 9"));
     CHECK(said.ranks[0] == std::vector<int>{0, 1, 2, 3});
     CHECK(any_says(said.evidence, "port mlx5_3/1 of host node-0 is not active any more"));
@@ -124,7 +130,7 @@ TEST_CASE("readings that cannot be are none") {
     write_training(job, 20);
     job.play();
     for (const double value : {std::nan(""), -1.0, 1e300, HUGE_VAL}) {
-        read(job, 0, "gpu.0.xid", value, value);
+        read(job, 0, "gpu.0.xid_79", value, value);
         read(job, 0, "gpu.0.clock_limits", value, value);
         read(job, 0, "gpu.0.power_w", value, value);
         read(job, 0, "gpu.0.utilization_percent", value, value);
@@ -132,5 +138,102 @@ TEST_CASE("readings that cannot be are none") {
     read(job, 0, "gpu", 1, 0);
     read(job, 0, "", 1, 0);
     read(job, 0, "...", 1, 0);
+    for (const char* name : {"gpu.0.xid_", "gpu.0.xid_7x", "gpu.0.xid_-79", "gpu.0.xid_99999999999"}) {
+        read(job, 0, name, 1, 1);
+    }
     CHECK(said_of(job).faults.empty());
+    CHECK(said_of(job).errors.empty());
+}
+
+namespace {
+
+// A training of 20 steps in which nothing hangs.
+Scenario healthy_job(int ranks) {
+    Scenario job(ranks, {});
+    write_training(job, 20);
+    job.play();
+    return job;
+}
+
+// So often that Xid came, first in that step.
+void xid(Scenario& job, int rank, const char* number, double times = 1, int64_t step = 8) {
+    job.ring(rank).add_reading(std::string("gpu.0.xid_") + number, times, 1, kEpochTicks + kSecond).since_step = step;
+}
+
+}  // namespace
+
+TEST_CASE("Xids of the hardware and of the driver are faults, those that a program may bring claim no broken GPU") {
+    for (const auto& [number, is_fault, confidence, words] : {
+             std::tuple{"79", true, Confidence::kCertain, "reported Xid 79 (the GPU has fallen off the bus) in step 8"},
+             std::tuple{"74", true, Confidence::kCertain, "reported Xid 74 (NVLink error) in step 8"},
+             std::tuple{"95", true, Confidence::kCertain, "reported Xid 95 (uncontained memory error) in step 8"},
+             std::tuple{
+                 "119", true, Confidence::kLikely,
+                 "reported Xid 119 (GPU firmware does not answer) in step 8: a fault of the driver, of the GPU's "
+                 "firmware or of the GPU"},
+             std::tuple{
+                 "31", false, Confidence::kLikely,
+                 "reported Xid 31 (memory page fault) in step 8: usually a fault of the program, not of the GPU"},
+             std::tuple{"109", false, Confidence::kPossible,
+                        "reported Xid 109 (context switch timed out) in step 8: the program, the driver or the GPU may "
+                        "be at fault"},
+             std::tuple{"4711", false, Confidence::kPossible, "host node-0 reported Xid 4711 in step 8"},
+         }) {
+        Scenario job = healthy_job(4);
+        xid(job, 3, number);
+        const Said said = said_of(job);
+        CHECK_MESSAGE(said.faults.size() == (is_fault ? 1 : 0), number);
+        CHECK_MESSAGE(said.errors.size() == (is_fault ? 0 : 1), number);
+        REQUIRE(said.confidence.size() == 1);
+        CHECK_MESSAGE(said.confidence[0] == confidence, number);
+        const std::string& summary = is_fault ? said.faults[0] : said.errors[0];
+        CHECK_MESSAGE(summary.ends_with(words), summary);
+    }
+}
+
+TEST_CASE("what follows a fault is not told as one, and what a broken GPU brings is not the program's") {
+    Scenario job = healthy_job(4);
+    xid(job, 1, "45", 12);
+    xid(job, 3, "48");
+    xid(job, 3, "13");
+    const Said said = said_of(job);
+    CHECK(said.errors.empty());
+    REQUIRE(said.faults.size() == 1);
+    CHECK(says(said.faults[0], "reported Xid 48 (double-bit memory error)"));
+}
+
+TEST_CASE("a hang has the Xids of the named rank as evidence, with how long before it they came") {
+    Scenario job = job_with_a_sleeper(4, 2);
+    xid(job, 2, "13");
+    xid(job, 2, "45", 3);
+    const Said said = said_of(job);
+    CHECK(any_says(said.evidence, "reported Xid 13 (exception in a kernel) in step 8"));
+    CHECK(any_says(said.evidence, "others began to wait: usually a fault of the program, not of the GPU"));
+    CHECK(any_says(said.evidence,
+                   "reported Xid 45 (work removed) 3 times since step 8: it follows another fault, or "
+                   "the end of a process"));
+}
+
+TEST_CASE("faults of one kind are one finding, however many they count, and those of two kinds are two") {
+    Scenario job = healthy_job(4);
+    read(job, 0, "gpu.0.ecc_uncorrected", 1, 0);
+    read(job, 1, "gpu.0.ecc_uncorrected", 2, 0);
+    xid(job, 2, "4711");
+    xid(job, 3, "4712", 2);
+    const Said said = said_of(job);
+    REQUIRE(said.faults.size() == 1);
+    CHECK(says(said.faults[0],
+               "on host node-0 has had 1 uncorrected memory error since the process began, the last in "
+               "step 8; 1 other likewise"));
+    CHECK(said.errors.size() == 2);
+}
+
+TEST_CASE("findings of faults are told in the order in which they came") {
+    Scenario job = healthy_job(4);
+    job.ring(0).add_reading("gpu.0.nvlinks_up", 17, 18, kEpochTicks + 3 * kSecond);
+    job.ring(1).add_reading("gpu.0.ecc_uncorrected", 1, 0, kEpochTicks + 2 * kSecond);
+    job.ring(2).add_reading("gpu.0.xid_79", 1, 1, kEpochTicks + kSecond);
+    const Said said = said_of(job);
+    REQUIRE(said.faults.size() == 3);
+    CHECK(said.ranks == std::vector<std::vector<int>>{{2}, {1}, {0}});
 }

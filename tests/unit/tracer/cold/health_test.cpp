@@ -144,3 +144,20 @@ TEST_CASE("more things than there is room for are left out, and nothing else hap
     read_ports("/nowhere", *node.log);
     CHECK(node.header.health_cursor.head == 384);
 }
+
+TEST_CASE("an event counts, and keeps when it came first, also where others would overwrite it") {
+    Node node;
+    node.log->note_event("gpu.0.xid_31");
+    const uint64_t since = node.newest()["gpu.0.xid_31"].since_ticks;
+    node.header.step = 9;
+    node.log->note_event("gpu.0.xid_31");
+    CHECK(node.newest()["gpu.0.xid_31"].value == 2);
+    for (int i = 0; i < 200; ++i) {
+        node.log->note("gpu.0.power_w", 100 + 20 * (i % 2), 10);
+        node.log->keep_events();
+    }
+    const format::HealthEntry event = node.newest()["gpu.0.xid_31"];
+    CHECK(event.value == 2);
+    CHECK(event.since_ticks == since);
+    CHECK(event.since_step == 7);
+}
