@@ -9,6 +9,7 @@
 
 #include "base/signal_names.h"
 #include "host/words.h"
+#include "out_of_memory.h"
 #include "thread_position.h"
 
 namespace titan::analyzer {
@@ -49,11 +50,6 @@ void tell_failures(const Process& process, Finding& finding) {
                                           rank_fact(process.rank), failure_of(child),
                                           duration_fact(std::max<int64_t>(process.now_ns - child.ended_ns, 0))));
     }
-    if (process.out_of_memory_kills != 0) {
-        finding.evidence.push_back(
-            phrase("the kernel has killed {} in the control group of {} for want of memory since the rank started",
-                   counted(process.out_of_memory_kills, "process"), rank_fact(process.rank)));
-    }
 }
 
 std::string place_of(const Process& process, const ChildProcess& child) {
@@ -90,8 +86,9 @@ void tell_where_children_are(const Process& process, Finding& finding) {
 }  // namespace
 
 void add_children(const Evidence& evidence, std::vector<Finding>& findings) {
-    evidence.for_each_named(findings, [](const Process& process, Finding& finding) {
+    evidence.for_each_named(findings, [&](const Process& process, Finding& finding) {
         tell_failures(process, finding);
+        tell_out_of_memory(evidence.run, process, finding);
         if (!process.is_gone() && waits_for_child(process)) {
             tell_where_children_are(process, finding);
         }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "cpu_clocks.h"
 #include "health_faults.h"
 #include "host/words.h"
 
@@ -208,6 +209,7 @@ void add_health_findings(const Run& run, std::vector<Finding>& findings) {
 
 void add_health(const Evidence& evidence, std::vector<Finding>& findings) {
     const PortFaults ports(evidence.run);
+    const CpuClocks clocks(evidence.run);
     for (Finding& finding : findings) {
         const bool is_slow = finding.kind == FindingKind::kStraggler || finding.kind == FindingKind::kSlowCollective;
         if (finding.hangs || is_slow) {
@@ -217,6 +219,9 @@ void add_health(const Evidence& evidence, std::vector<Finding>& findings) {
                 const bool is_new_host = hosts.insert(process.host).second;
                 if (is_new_host) {
                     ports.tell(process.host, finding);
+                }
+                if (is_new_host && is_slow) {
+                    clocks.tell(process.host, finding);
                 }
             });
         }

@@ -57,6 +57,53 @@ std::vector<DeviceHealth> health_of(const Process& process) {
     return list;
 }
 
+CpuClockReading cpu_clock_of(const Process& process) {
+    CpuClockReading clock;
+    for (const DeviceHealth& device : health_of(process)) {
+        const HealthReading* const now = device.kind == "cpu" ? device.find("clock_mhz") : nullptr;
+        const HealthReading* const most = device.find("max_clock_mhz");
+        if (now != nullptr) {
+            clock = {now->value, most == nullptr ? 0 : most->value};
+        }
+    }
+    return clock;
+}
+
+OomKills oom_kills_of(const Process& process) {
+    for (const DeviceHealth& device : health_of(process)) {
+        const HealthReading* const kills = device.kind == "cgroup" ? device.find("oom_kills") : nullptr;
+        if (kills != nullptr && kills->value > kills->first_value) {
+            return {static_cast<uint64_t>(kills->value - kills->first_value), kills->since_ns};
+        }
+    }
+    return {};
+}
+
+std::string host_brief(const std::vector<Process>& processes) {
+    double lowest_mhz = 0;
+    double highest_mhz = 0;
+    double most_mhz = 0;
+    uint64_t kills = 0;  // ranks of one control group see the same
+    for (const Process& process : processes) {
+        if (const CpuClockReading clock = cpu_clock_of(process); clock.mhz > 0) {
+            lowest_mhz = lowest_mhz > 0 ? std::min(lowest_mhz, clock.mhz) : clock.mhz;
+            highest_mhz = std::max(highest_mhz, clock.mhz);
+            most_mhz = std::max(most_mhz, clock.most_mhz);
+        }
+        kills = std::max(kills, oom_kills_of(process).count);
+    }
+    std::string words;
+    if (highest_mhz > 0) {
+        words = lowest_mhz < highest_mhz ? fmt::format("CPUs at {:.0f} to {:.0f}", lowest_mhz, highest_mhz)
+                                         : fmt::format("CPUs at {:.0f}", highest_mhz);
+        words += most_mhz > 0 ? fmt::format(" of {:.0f} MHz", most_mhz) : " MHz";
+    }
+    if (kills != 0) {
+        words += fmt::format("{}{} killed by the OOM killer", words.empty() ? "" : "; ", counted(kills, "process"));
+    }
+    return words;
+}
+
 GpuBrief worst_gpu(const Process& process) {
     GpuBrief worst;
     for (const DeviceHealth& device : health_of(process)) {

@@ -116,6 +116,13 @@ class Health(harness.Case):
                          "program, not of the GPU$")
         job.end()
 
+    def test_the_control_group_is_read_or_is_said_not_to_be(self):
+        job = self.start("--steps", "60", TITANTRACE_DUMP_ON="exit")
+        self.assertEqual(job.wait(), 0, job.stderr)
+        for rank in range(RANKS):
+            names = {row["name"] for row in self.place.show(self.place.dumps, "--health", "--rank", str(rank))}
+            self.assertEqual(len(names & {"cgroup.oom_kills", "cgroup.memory_events_readable"}), 1, names)
+
     def faults_of_rank_1(self):
         """What is said of its GPU, once all of it is."""
         faults = [finding for finding in self.place.analyze(self.place.rings).json["findings"]

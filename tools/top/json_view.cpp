@@ -45,11 +45,8 @@ Json call_json(const CallRow& row) {
 std::string view_json(const NodeView& view) {
     Json json{{"schema", 1}, {"realtime_ns", view.realtime_ns}, {"jobs", Json::array()}};
     for (const JobView& job : view.jobs) {
-        Json one{{"run", job.run},
-                 {"attempt", job.attempt},
-                 {"world_size", job.world_size},
-                 {"ranks", Json::array()},
-                 {"calls", Json::array()}};
+        Json one{{"run", job.run},   {"attempt", job.attempt}, {"world_size", job.world_size},
+                 {"host", job.host}, {"ranks", Json::array()}, {"calls", Json::array()}};
         for (const RankRow& row : job.ranks) {
             one["ranks"].push_back(rank_json(row));
         }

@@ -154,6 +154,9 @@ void add_job(Lines& lines, const JobView& job) {
                               ? fmt::format(", {} in all", counted(static_cast<uint64_t>(job.world_size), "rank"))
                               : std::string()),
               true);
+    if (!job.host.empty()) {
+        lines.add("host: " + job.host);
+    }
     lines.add(fmt::format("{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  {}", "rank", "pid", "process", "step", "steps/s",
                           "waits for", "doing"));
     // If both do not fit, communicators get a third of the room.

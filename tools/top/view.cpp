@@ -224,6 +224,7 @@ JobView view_of_job(std::vector<std::pair<NodeProcess, RankView>>& seen) {
     run.id = job.run;
     run.attempt = job.attempt;
     run.world_size = job.world_size;
+    job.host = analyzer::host_brief(run.processes);
     analyzer::link(run);
     add_calls(run, job);
     return job;

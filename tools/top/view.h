@@ -46,6 +46,7 @@ struct JobView {
     std::string run;
     int32_t attempt = 0;
     int32_t world_size = -1;
+    std::string host;  // "CPUs at 1200 to 3500 of 3800 MHz", empty: not read
     std::vector<RankRow> ranks;
     std::vector<CallRow> calls;  // those that are waited in first, the longest of them first
 };

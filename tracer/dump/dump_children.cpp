@@ -6,6 +6,7 @@
 #include "base/proc_thread.h"
 #include "child_python.h"
 #include "json_string.h"
+#include "memory_events.h"
 
 namespace titan::tracer {
 namespace {
@@ -96,7 +97,7 @@ void forget_children() { state = State{}; }
 
 void watch_children() {
     if (state.looks == 0) {
-        state.kills_before = out_of_memory_kills();
+        state.kills_before = read_memory_events("").oom_kills;
     }
     const bool all = state.looks++ % kLooksBetweenThreads == 0;
     state.children.look(all ? Children::Ask::kAllThreads : Children::Ask::kMainThread, realtime_now_ns());
@@ -115,7 +116,7 @@ size_t write_children(char* out, size_t capacity_bytes, bool with_stacks) {
     if (!state.children.living().empty()) {
         json.format(",\"children_alive\":%zu", state.children.living().size());
     }
-    const uint64_t kills = state.looks == 0 ? 0 : out_of_memory_kills();
+    const uint64_t kills = state.looks == 0 ? 0 : read_memory_events("").oom_kills;
     if (kills > state.kills_before) {
         json.format(",\"out_of_memory_kills\":%lu", kills - state.kills_before);
     }

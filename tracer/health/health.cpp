@@ -76,6 +76,8 @@ void Health::read() {
         }
     }
     gpus_.read(log_);
+    read_control_group("", log_);
+    cpu_clock_.read("", log_);
     if (recording_->identity.local_rank <= 0) {
         read_ports("", log_);
         read_host("", log_);

@@ -1,6 +1,6 @@
-// The health of what the process runs on, read by a thread of ours at a low rate: its GPUs, and in one process of a
-// node the network ports and the host. NVML may hang where a GPU has fallen off its bus: nobody waits for this thread
-// but an exit, for a moment.
+// The health of what the process runs on, read by a thread of ours at a low rate: its GPUs, its control group and its
+// CPU, and in one process of a node the network ports and the host. NVML may hang where a GPU has fallen off its bus:
+// nobody waits for this thread but an exit, for a moment.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 
 #include "gpu_health.h"
 #include "health_log.h"
+#include "own_health.h"
 
 namespace titan::tracer {
 
@@ -39,6 +40,7 @@ class Health {
     std::atomic<uint32_t> stopped_;
     Device devices_[kMostDevices];
     GpuHealth gpus_;
+    CpuClock cpu_clock_;
     HealthLog log_;
 };
 

@@ -1,6 +1,5 @@
 #include "children.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,7 +8,6 @@
 #include "base/proc_thread.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "control_group.h"
 
 namespace titan::tracer {
 namespace {
@@ -77,20 +75,6 @@ void Children::end(const Child& child, uint64_t now_realtime_ns, int32_t wait_st
     ended_[ended_count_] = child;
     ended_[ended_count_].ended_realtime_ns = now_realtime_ns;
     ended_[ended_count_++].wait_status = wait_status;
-}
-
-uint64_t out_of_memory_kills() {
-    char group[kGroupPathBytes];
-    char path[kGroupPathBytes + 64];
-    char text[512];
-    uint64_t kills = 0;
-    if (!control_group(0, group)) {
-        return 0;
-    }
-    format_text(path, sizeof(path), "/sys/fs/cgroup%s/memory.events", group);
-    read_small_file(AT_FDCWD, path, text, sizeof(text));
-    const char* const count = proc_field(text, "\noom_kill ");
-    return count != nullptr && parse_u64(count, strspn(count, "0123456789"), kills) ? kills : 0;
 }
 
 }  // namespace titan::tracer

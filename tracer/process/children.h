@@ -46,8 +46,4 @@ class Children {
     size_t ended_count_ = 0;
 };
 
-// How many processes of our control group the kernel has killed for want of memory, since it exists; 0 also where that
-// is not known.
-uint64_t out_of_memory_kills();
-
 }  // namespace titan::tracer

@@ -6,7 +6,7 @@
 namespace titan::tracer {
 
 struct RootedPath {
-    char text[256];
+    char text[640];
     RootedPath(const char* root, const char* path) { format_text(text, sizeof(text), "%s%s", root, path); }
 };
 

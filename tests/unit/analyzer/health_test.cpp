@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "health_of.h"
 #include "played.h"
 #include "says.h"
 #include "timing_job.h"
@@ -236,4 +238,97 @@ TEST_CASE("findings of faults are told in the order in which they came") {
     const Said said = said_of(job);
     REQUIRE(said.faults.size() == 3);
     CHECK(said.ranks == std::vector<std::vector<int>>{{2}, {1}, {0}});
+}
+
+namespace {
+
+constexpr double kKills = 3;  // before the job
+
+std::vector<std::string> evidence_of_death(const std::function<void(Scenario&)>& readings) {
+    Scenario job(4, {});
+    write_training(job, 4);
+    Program die;
+    die.die();
+    job.program(3).insert_before("world", 2, die);
+    job.play();
+    readings(job);
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run_of(job), {});
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings[0].kind == FindingKind::kRankDead);
+    return titan::analyzer::texts_of(diagnosis.findings[0].evidence);
+}
+
+}  // namespace
+
+TEST_CASE("a rank that died while the OOM killer killed in its neighbours' group has that as evidence") {
+    const auto evidence = evidence_of_death([](Scenario& job) {
+        const uint64_t died = job.now_ticks(3);
+        for (int rank = 0; rank < 3; ++rank) {
+            job.ring(rank).add_reading("cgroup.oom_kills", kKills + 1, kKills, died + 4 * kSecond);
+        }
+    });
+    CHECK(any_says(evidence, "the OOM killer killed a process in the control group of rank 0 on the same host, "));
+    CHECK(any_says(evidence, "after the record of rank 3 ends"));
+}
+
+TEST_CASE("what the OOM killer killed before the job, at another time or on no known day is no evidence") {
+    const auto evidence = evidence_of_death([](Scenario& job) {
+        job.ring(0).add_reading("cgroup.oom_kills", kKills, kKills, job.now_ticks(3));
+        job.ring(1).add_reading("cgroup.oom_kills", kKills + 1, kKills, job.now_ticks(3) + 3600 * kSecond);
+        job.ring(2).add_reading("cgroup.memory_max", 7, 0, job.now_ticks(3));
+    });
+    CHECK_FALSE(any_says(evidence, "OOM"));
+}
+
+TEST_CASE("a rank that waits for a child that the OOM killer killed has that as evidence") {
+    Scenario job = job_with_a_sleeper(4, 2);
+    job.ring(2).add_reading("cgroup.oom_kills", kKills + 2, kKills, kEpochTicks + kSecond);
+    const Said said = said_of(job);
+    CHECK(any_says(said.evidence, "the OOM killer has killed 2 processes in the control group of rank 2, the last "));
+    CHECK(any_says(said.evidence, "before the record of rank 2 ends"));
+}
+
+namespace {
+
+// What is said of the CPUs of a straggler's host: the first half of the ranks is on one host, the other on another.
+bool says_that_cpus_are_slow(double its_mhz, double others_mhz) {
+    titan::synth::TimedOptions options;
+    options.hosts = 2;
+    options.fault.kind = titan::synth::TimedFault::kSlowKernels;
+    options.fault.rank = 2;
+    options.fault.from_step = 15;
+    options.fault.share = 0.4;
+    titan::synth::TimedJob job(options);
+    for (int rank = 0; rank < job.size(); ++rank) {
+        const double mhz = rank < job.size() / 2 ? its_mhz : others_mhz;
+        job.ring(rank).add_reading("cpu.clock_mhz", mhz, mhz, kEpochTicks + kSecond);
+        job.ring(rank).add_reading("cpu.max_clock_mhz", 3800, 3800, kEpochTicks + kSecond);
+    }
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run_of(job), {});
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings[0].kind == FindingKind::kStraggler);
+    return any_says(titan::analyzer::texts_of(diagnosis.findings[0].evidence),
+                    "the CPUs that the ranks of host node-0 run on have a clock of 1200 of 3800 MHz (median; lowest "
+                    "1200), those of 1 other host have 3500 MHz");
+}
+
+}  // namespace
+
+TEST_CASE("a straggler on a host whose CPUs are slower than those of the others has that as evidence") {
+    CHECK(says_that_cpus_are_slow(1200, 3500));
+    CHECK_FALSE(says_that_cpus_are_slow(1200, 1200));
+    CHECK_FALSE(says_that_cpus_are_slow(3500, 1200));
+    CHECK_FALSE(says_that_cpus_are_slow(3000, 3500));
+}
+
+TEST_CASE("titan-top's line of the host: the clocks of its CPUs, and what the OOM killer killed") {
+    Scenario job = healthy_job(4);
+    CHECK(titan::analyzer::host_brief(run_of(job).processes).empty());
+    for (int rank = 0; rank < 2; ++rank) {
+        read(job, rank, "cpu.clock_mhz", 1200 + 2300 * rank, 1200);
+        read(job, rank, "cpu.max_clock_mhz", 3800, 3800);
+        read(job, rank, "cgroup.oom_kills", kKills + 2, kKills);
+    }
+    CHECK(titan::analyzer::host_brief(run_of(job).processes) ==
+          "CPUs at 1200 to 3500 of 3800 MHz; 2 processes killed by the OOM killer");
 }

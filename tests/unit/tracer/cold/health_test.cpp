@@ -1,4 +1,4 @@
-// Readings of a node's ports and memory: an invented /sys and /proc, and what the ring then holds.
+// Readings of a node's ports, memory, CPU and control group: an invented /sys and /proc, and what the ring then holds.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "formats/layout/ring_layout.h"
 #include "health_log.h"
 #include "host_health.h"
+#include "own_health.h"
 #include "scratch.h"
 
 using namespace titan;
@@ -160,4 +161,94 @@ TEST_CASE("an event counts, and keeps when it came first, also where others woul
     CHECK(event.value == 2);
     CHECK(event.since_ticks == since);
     CHECK(event.since_step == 7);
+}
+
+TEST_CASE("what limits on memory did to the control group, of either version, also where a container hides its path") {
+    struct Case {
+        const char* groups;
+        const char* file;
+        const char* text;
+        double high, max, ooms, kills;
+    };
+    constexpr const char* kEvents = "low 0\nhigh 4\nmax 31\noom 3\noom_kill 2\noom_group_kill 1\n";
+    constexpr const char* kControl = "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n";
+    for (const Case& each : {
+             Case{"0::/kubepods/pod1\n", "/sys/fs/cgroup/kubepods/pod1/memory.events", kEvents, 4, 31, 3, 2},
+             Case{"0::/\n", "/sys/fs/cgroup/memory.events", kEvents, 4, 31, 3, 2},
+             Case{"0::/of/the/host\n", "/sys/fs/cgroup/memory.events", kEvents, 4, 31, 3, 2},
+             Case{"8:pids:/\n4:hugetlb,memory:/job\n0::/\n", "/sys/fs/cgroup/memory/job/memory.oom_control", kControl,
+                  0, 0, 0, 2},
+             Case{"4:memory:/of/the/host\n", "/sys/fs/cgroup/memory/memory.oom_control", kControl, 0, 0, 0, 2},
+         }) {
+        Node node;
+        node.write("/proc/self/cgroup", each.groups);
+        node.write(each.file, each.text);
+        read_control_group(node.root.c_str(), *node.log);
+        auto readings = node.newest();
+        CHECK_MESSAGE(readings.size() == 4, each.groups);
+        CHECK(readings["cgroup.memory_high"].value == each.high);
+        CHECK(readings["cgroup.memory_max"].value == each.max);
+        CHECK(readings["cgroup.ooms"].value == each.ooms);
+        CHECK(readings["cgroup.oom_kills"].value == each.kills);
+    }
+}
+
+TEST_CASE("a control group that cannot be read has a row that says so") {
+    for (const char* groups : {"", "0::/../other\n", "nonsense", ":::\n", "4:memory:\n", "1:cpu,memor:/a\n"}) {
+        Node node;
+        node.write("/proc/self/cgroup", groups);
+        read_control_group(node.root.c_str(), *node.log);
+        auto readings = node.newest();
+        CHECK_MESSAGE(readings.size() == 1, groups);
+        CHECK(readings.contains("cgroup.memory_events_readable"));
+    }
+}
+
+namespace {
+
+// Field 39: the CPU.
+std::string stat_of(char state, int cpu) {
+    std::string text = std::string("4711 (python) R (3) ") + state;
+    for (int field = 4; field < 39; ++field) {
+        text += " 0";
+    }
+    return text + " " + std::to_string(cpu) + " 0 0 0\n";
+}
+
+}  // namespace
+
+TEST_CASE("the clock of the CPU that the main thread runs on: the median of the newest readings") {
+    Node node;
+    auto* const clock = static_cast<CpuClock*>(calloc(1, sizeof(CpuClock)));
+    node.write("/proc/self/stat", stat_of('R', 12));
+    node.write("/sys/devices/system/cpu/cpu12/cpufreq/cpuinfo_max_freq", "3800000\n");
+    for (const char* khz : {"3500000", "800000", "3600000"}) {
+        node.write("/sys/devices/system/cpu/cpu12/cpufreq/scaling_cur_freq", khz);
+        clock->read(node.root.c_str(), *node.log);
+    }
+    auto readings = node.newest();
+    CHECK(readings["cpu.clock_mhz"].value == 3500);
+    CHECK(readings["cpu.max_clock_mhz"].value == 3800);
+    node.write("/proc/self/stat", stat_of('S', 12));
+    node.write("/sys/devices/system/cpu/cpu12/cpufreq/scaling_cur_freq", "400000");
+    for (int i = 0; i < 9; ++i) {
+        clock->read(node.root.c_str(), *node.log);
+    }
+    CHECK(node.newest()["cpu.clock_mhz"].value == 3500);
+    free(clock);
+}
+
+TEST_CASE("a CPU without a clock to read has a row that says so") {
+    Node node;
+    auto* const clock = static_cast<CpuClock*>(calloc(1, sizeof(CpuClock)));
+    for (const char* stat : {"", "4711 (python", "4711 (python) R", "4711 (python) R 1 2 3"}) {
+        node.write("/proc/self/stat", stat);
+        clock->read(node.root.c_str(), *node.log);
+    }
+    CHECK(node.header.health_cursor.head == 0);
+    node.write("/proc/self/stat", stat_of('R', 3));
+    clock->read(node.root.c_str(), *node.log);
+    CHECK(node.newest().size() == 1);
+    CHECK(node.newest().contains("cpu.clock_readable"));
+    free(clock);
 }
