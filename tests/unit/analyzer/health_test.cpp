@@ -184,8 +184,8 @@ TEST_CASE("Xids of the hardware and of the driver are faults, those that a progr
         Scenario job = healthy_job(4);
         xid(job, 3, number);
         const Said said = said_of(job);
-        CHECK_MESSAGE(said.faults.size() == (is_fault ? 1 : 0), number);
-        CHECK_MESSAGE(said.errors.size() == (is_fault ? 0 : 1), number);
+        REQUIRE_MESSAGE(said.faults.size() == (is_fault ? 1 : 0), number);
+        REQUIRE_MESSAGE(said.errors.size() == (is_fault ? 0 : 1), number);
         REQUIRE(said.confidence.size() == 1);
         CHECK_MESSAGE(said.confidence[0] == confidence, number);
         const std::string& summary = is_fault ? said.faults[0] : said.errors[0];
