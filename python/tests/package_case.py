@@ -37,7 +37,8 @@ class Case(unittest.TestCase):
             with self.subTest(python=python.version):
                 yield python
 
-    def run_program(self, python, name, preload, program, **variables):
+    def environment_of(self, name, preload, **variables):
+        """Of a program whose dumps lie below that name."""
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("RANK", "WORLD_SIZE") and not key.startswith(("TITANTRACE", "PYTHON"))}
         environment.update({"PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1",
@@ -45,9 +46,12 @@ class Case(unittest.TestCase):
                             **variables})
         if preload:
             environment["LD_PRELOAD"] = options.library
+        return environment
+
+    def run_program(self, python, name, preload, program, **variables):
         # Not in this checkout: its commit would be a label.
-        done = subprocess.run([*python.command, "-c", program], env=environment, cwd=self.place, capture_output=True,
-                              text=True, timeout=60, check=False)
+        done = subprocess.run([*python.command, "-c", program], env=self.environment_of(name, preload, **variables),
+                              cwd=self.place, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 

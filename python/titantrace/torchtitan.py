@@ -8,22 +8,46 @@ which is what they cost. `handler` records beside other handlers, such as torcht
 
     TITAN_STRUCT_LOGGER_HANDLERS=torchtitan.observability.structured_logger.jsonl_handler.register_jsonl_handler,\
 titantrace.torchtitan.handler
+
+With either, what the trainer logs beside (loss, throughput, memory; validation's) are metrics, on every rank: also on
+those that write no board.
 """
 import logging
 import sys
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from . import tracer
-from .bridges import numbers_of, open_span
+from .bridges import harmless, hook, numbers_of, open_span
 from .markers import label, mark_event, mark_metrics, step, step_tag
 from .spans import Span, marks_now
 
 _PACKAGE = "torchtitan.observability.structured_logger"
+_METRICS = "torchtitan.components.metrics"
 
 
 def _place_of(record: logging.LogRecord) -> tracer.Place:
     return tracer.told_place(f"{record.filename}:{record.lineno} {record.funcName}")
+
+
+def _follow_trainer(follow_step: Callable[[], None]) -> None:
+    """Its MetricsProcessor has a BaseLogger, which does nothing, where the rank writes no board, else a container of
+    the loggers that write."""
+    @harmless
+    def mark(metrics: Mapping[str, Any]) -> None:
+        follow_step()
+        mark_metrics(numbers_of(metrics), tracer.told_place(_METRICS))
+
+    def logging_too(original: Callable[..., Any]) -> Callable[..., Any]:
+        def log(logger: Any, metrics: Mapping[str, Any], *arguments: Any, **named: Any) -> Any:
+            mark(metrics)
+            return original(logger, metrics, *arguments, **named)
+        return log
+
+    module = sys.modules.get(_METRICS)  # absent where torchtitan's logger is used without its trainer
+    for name in ("BaseLogger", "LoggerContainer"):
+        if hasattr(module, name):
+            hook(getattr(module, name), "log", logging_too)
 
 
 class _TraceSpan(Span):
@@ -69,6 +93,7 @@ def replace(*, source: str, **_: Any) -> None:
             mark_metrics(numbers_of(scalars), tracer.place(stacklevel - 1))
 
     label("role", source)
+    _follow_trainer(lambda: None)  # set_step has told the step
     for module in (package, logging_module):
         module.log_trace_span = _TraceSpan
         module.log_trace_instant = log_trace_instant
@@ -90,7 +115,7 @@ class _Handler(logging.Handler):
         kind = getattr(record, "log_type_name", None)
         if kind is None or not marks_now():
             return
-        self._follow_step()
+        self.follow_step()
         if getattr(record, "log_type", "") == "event":
             self._span(record, kind)
         elif kind == "metric_value":
@@ -98,7 +123,7 @@ class _Handler(logging.Handler):
         else:
             mark_event(kind, _place_of(record))
 
-    def _follow_step(self) -> None:
+    def follow_step(self) -> None:
         number, tags = self._package.get_step(), tuple(self._package.get_step_tags())
         known, known_tags = self._step
         if number is not None and number != known:
@@ -126,4 +151,6 @@ class _Handler(logging.Handler):
 def handler(*, structured_logger: logging.Logger, source: str, **_: Any) -> None:
     """A handler factory for torchtitan that records beside its other handlers."""
     label("role", source)
-    structured_logger.addHandler(_Handler(sys.modules[_PACKAGE]))
+    ours = _Handler(sys.modules[_PACKAGE])
+    _follow_trainer(ours.follow_step)
+    structured_logger.addHandler(ours)

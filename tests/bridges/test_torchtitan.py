@@ -52,6 +52,21 @@ print(json.dumps(titantrace.dump()))
 """
 
 
+# The trainer's metrics, on a rank that writes a board and on one that does not.
+LOGS = r"""
+import json, os
+from torchtitan.components import metrics
+from torchtitan.observability import structured_logger as sl
+sl.init_structured_logger(source="trainer", output_dir=os.environ["TITANTRACE_DIR"], rank=3)
+container, board = metrics.LoggerContainer(), metrics.BoardLogger()
+container.loggers.append(board)
+for number, logger in enumerate((container, metrics.BaseLogger()), 12):
+    sl.set_step(number)
+    logger.log({"loss": 2.5, "throughput(tps)": float("nan"), "words": "none"}, number)
+import titantrace
+print(json.dumps([board.written, titantrace.dump()]))
+"""
+
 # One graph: a marker that torch.compile could not trace would break it in two, which fullgraph forbids.
 COMPILED = r"""
 import json, torch, titantrace
@@ -113,6 +128,20 @@ class Torchtitan(bridge_case.Case):
 
     def test_beside_other_handlers(self):
         self.check("handler")
+
+    if not bridge_case.REAL:
+        def test_metrics_of_the_trainer(self):
+            """With the package: test_torchtitan_trainer.py."""
+            for factory in ("replace", "handler"):
+                with self.subTest(factory=factory):
+                    handlers = {"TITAN_STRUCT_LOGGER_HANDLERS": f"titantrace.torchtitan.{factory}"}
+                    (written, dumped), (plain, _) = (self.bridged(factory, LOGS, preload, **handlers)
+                                                     for preload in (True, False))
+                    self.assertEqual((str(written), len(written), dumped), (str(plain), 1, True))
+                    self.assertEqual([(marker["step"], marker["name"], marker["value"])
+                                      for marker in self.markers_of(factory) if marker["marker"] == "metric"],
+                                     [(number, name, value) for number in (12, 13)
+                                      for name, value in (("loss", 2.5), ("throughput(tps)", "nan"))])
 
     if bridge_case.REAL:
         def test_nothing_is_marked_while_torch_compiles(self):
