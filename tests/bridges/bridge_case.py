@@ -4,6 +4,7 @@ import argparse
 import os
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,6 +30,25 @@ class Case(package_case.Case):
         *_, python = [argparse.Namespace(command=[real_python()])] if REAL else self.each_python()
         return self.run_program(python, name, preload, program, **{
             "RANK": "3", "WORLD_SIZE": "8", "PYTHONPATH": os.pathsep.join(packages()), **variables})
+
+    def run_theirs(self, name, words, preload=True, status=0, **variables):
+        """Runs a program of the package in a directory of its own, with its dumps below: they are made as it exits.
+        What it prints."""
+        place = self.place / name
+        place.mkdir(exist_ok=True)
+        environment = self.environment_of(name, preload, **{
+            "TITANTRACE_DIR": str(place / "dumps"), "TITANTRACE_DUMP_ON": "exit", "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(packages()), "PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1",
+            "HF_HOME": str(place / "hub"), "DO_NOT_TRACK": "1", **variables})
+        done = subprocess.run([real_python(), *words], cwd=place, env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
+        self.assertEqual(done.returncode, status, done.stdout[-8000:])
+        return done.stdout
+
+    def markers_by_rank(self, name):
+        """Of a program that run_theirs has run."""
+        dumps = (self.place / name / "dumps").rglob("rank*.titan")
+        return {int(dump.name[4:9]): self.markers_in(dump) for dump in dumps}
 
     def same_without_tracer(self, program, *path):
         """What the program prints beside whether it has dumped. Without the tracer it is the same. Its spans, by their
@@ -88,6 +108,22 @@ def paths(markers):
     for span, marker in begun(markers).items():
         known[span] = (*known.get(marker["parent"], ()), marker["name"])
     return ["/".join(path) for path in list(known.values())[1:]]
+
+
+def skip_without(*modules):
+    """Ends the test as skipped where the Python of the real packages lacks one."""
+    program = f"""
+import importlib.util
+print(" ".join(name for name in {modules!r} if importlib.util.find_spec(name) is None))
+"""
+    try:
+        done = subprocess.run([real_python(), "-c", program], capture_output=True, text=True, check=True)
+        absent = done.stdout.strip()
+    except OSError:  # there is no such Python
+        absent = ", ".join(modules)
+    if absent:
+        print(f"the Python of the real packages lacks {absent} (scripts/setup --bridges)")
+        sys.exit(77)
 
 
 def main():

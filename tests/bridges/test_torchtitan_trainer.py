@@ -8,86 +8,42 @@ import json
 import os
 import re
 import statistics
-import subprocess
-import sys
 
 import bridge_case
+import tiny_tokenizer
 
-HERE = bridge_case.ROOT / "tests" / "bridges"
+PROGRAM = bridge_case.ROOT / "tests" / "bridges" / "torchtitan_on_cpu.py"
 OWN_LOG = "torchtitan.observability.structured_logger.jsonl_handler.register_jsonl_handler"
 RANKS, STEPS, EVALUATED, SAVED = 2, 4, (1, 2, 4), (2, 4)
-NEEDED = ("torchtitan", "tyro", "spmd_types", "torchdata", "torch_checkpointing", "einops", "datasets", "tensorboard")
-WORDS = "the ranks of a job wait for one that does not come".split()
+ARGUMENTS = [
+    "--module", "torchtitan_on_cpu", "--config", "tiny", "--hf-assets-path", "tokenizer",
+    "--dataloader.dataset-path", "texts", "--debug.seed", "7", "--training.steps", str(STEPS),
+    "--training.local-batch-size", "2", "--training.seq-len", "64", "--training.disable-cuda-graphs",
+    "--parallelism.spmd-backend", "partial_dtensor", "--checkpoint.enable", "--checkpoint.interval", "2",
+    "--validator.enable", "--validator.freq", "2", "--validator.steps", "2", "--metrics.enable-tensorboard",
+    "--validator.dataloader.dataset", "c4_test", "--validator.dataloader.dataset-path", "texts"]
 STEPPED = r" - step:\s+(\d+)\s+loss:\s+([\d.]+)"
-
-
-def missing():
-    program = f"""
-import importlib.util
-print(" ".join(name for name in {NEEDED!r} if importlib.util.find_spec(name) is None))
-"""
-    try:
-        done = subprocess.run([bridge_case.real_python(), "-c", program], capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-    except OSError:
-        return "the Python of scripts/setup --bridges"
-
-
-def write_tokenizer(directory):
-    """One number for each word."""
-    directory.mkdir()
-    special = ["<unk>", "<s>", "</s>"]
-    (directory / "tokenizer.json").write_text(json.dumps({
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
-        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
-        "model": {"type": "WordLevel", "unk_token": special[0],
-                  "vocab": {word: number for number, word in enumerate(special + WORDS)}}}))
-    (directory / "tokenizer_config.json").write_text(json.dumps(
-        dict(zip(("unk_token", "bos_token", "eos_token"), special))))
-
-
-def write_texts(directory):
-    directory.mkdir()
-    (directory / "train.jsonl").write_text((json.dumps({"text": " ".join(WORDS)}) + "\n") * 64)
 
 
 class Run:
     """What one run of the program left, by rank."""
 
-    def __init__(self, case, name, preload, handlers):
+    def __init__(self, case, name, preload, *handlers):
         self.place = case.place / name
         self.place.mkdir()
-        write_tokenizer(self.place / "tokenizer")
-        write_texts(self.place / "texts")
-        self.console = self._train(case, preload, handlers)
+        tiny_tokenizer.write(self.place / "tokenizer")
+        (self.place / "texts").mkdir()
+        text = {"text": " ".join(tiny_tokenizer.WORDS)}
+        (self.place / "texts" / "train.jsonl").write_text(f"{json.dumps(text)}\n" * 64)
+        variables = {"TITAN_STRUCT_LOGGER_HANDLERS": ",".join(handlers)} if handlers else {}
+        self.console = case.run_theirs(name, [
+            "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS), str(PROGRAM), *ARGUMENTS],
+                                       preload, **variables)
         self.losses = re.findall(STEPPED, re.sub(r"\x1b\[[\d;]*m", "", self.console))
         self.logs = {int(re.search(r"global_rank_(\d+)", log.name)[1]):
                      [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
                      for log in (self.place / "outputs").glob("structured_logs/*.jsonl")}
-        self.markers = {int(dump.name[4:9]): case.markers_in(dump)
-                        for dump in (self.place / "dumps").rglob("rank*.titan")}
-
-    def _train(self, case, preload, handlers):
-        program = [
-            "--module", "torchtitan_on_cpu", "--config", "tiny", "--hf-assets-path", "tokenizer",
-            "--dataloader.dataset-path", "texts", "--debug.seed", "7", "--training.steps", str(STEPS),
-            "--training.local-batch-size", "2", "--training.seq-len", "64", "--training.disable-cuda-graphs",
-            "--parallelism.spmd-backend", "partial_dtensor", "--checkpoint.enable", "--checkpoint.interval", "2",
-            "--validator.enable", "--validator.freq", "2", "--validator.steps", "2",
-            "--validator.dataloader.dataset", "c4_test", "--validator.dataloader.dataset-path", "texts",
-            "--metrics.enable-tensorboard"]
-        environment = case.environment_of(self.place.name, preload, TITANTRACE_DUMP_ON="exit", HF_HUB_OFFLINE="1",
-                                       TITANTRACE_DIR=str(self.place / "dumps"), HF_HOME=str(self.place / "hub"),
-                                       OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore",
-                                       PYTHONPATH=os.pathsep.join(bridge_case.packages()))
-        if handlers:
-            environment["TITAN_STRUCT_LOGGER_HANDLERS"] = ",".join(handlers)
-        done = subprocess.run([bridge_case.real_python(), "-m", "torch.distributed.run", "--standalone",
-                               "--nproc-per-node", str(RANKS), str(HERE / "torchtitan_on_cpu.py"), *program],
-                              cwd=self.place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=600, check=False)
-        case.assertEqual(done.returncode, 0, done.stdout[-8000:])
-        return done.stdout
+        self.markers = case.markers_by_rank(name)
 
 
 def spans_of(markers):
@@ -121,9 +77,9 @@ class TorchtitanTrainer(bridge_case.Case):
 
     def test_its_trainer(self):
         """Three runs: with torchtitan's own log alone, with ours beside it, and with ours in its place."""
-        without = Run(self, "without", False, ())
-        beside = Run(self, "beside", True, (OWN_LOG, "titantrace.torchtitan.handler"))
-        instead = Run(self, "instead", True, ("titantrace.torchtitan.replace",))
+        without = Run(self, "without", False)
+        beside = Run(self, "beside", True, OWN_LOG, "titantrace.torchtitan.handler")
+        instead = Run(self, "instead", True, "titantrace.torchtitan.replace")
         self.assertEqual(len(without.losses), RANKS * STEPS)
         self.assertEqual(sorted(beside.losses), sorted(without.losses))
         self.assertEqual(sorted(instead.losses), sorted(without.losses))
@@ -152,8 +108,7 @@ class TorchtitanTrainer(bridge_case.Case):
                          {span: marker["name"] for span, marker in ended.items()})
 
     def check_times(self, markers, log):
-        """Of the two clocks we know no more than that they are straight lines: the first and the last record tell which.
-        Each of ours is read just after the log's."""
+        """The first and the last record tell how the two clocks run. Each of ours is read just after the log's."""
         spans = [marker for marker in markers if marker["marker"] in ("span_begin", "span_end")]
         records = [record for record in log if record["log_type"] == "event"]
         self.assertEqual(len(spans), len(records))
@@ -164,8 +119,9 @@ class TorchtitanTrainer(bridge_case.Case):
         self.assertLess(statistics.median(apart), 5_000)
         self.assertLess(statistics.quantiles(apart, n=20)[-1], 100_000)  # a processor that is shared goes on elsewhere
         durations = collections.defaultdict(list)
+        begun = bridge_case.begun(markers)
         for span, marker in bridge_case.ended(markers).items():
-            durations[marker["name"]].append((marker["ticks"] - bridge_case.begun(markers)[span]["ticks"]) * rate / 1000)
+            durations[marker["name"]].append((marker["ticks"] - begun[span]["ticks"]) * rate / 1000)
         for name in ("step", "fwd_bwd", "checkpoint_save", "eval", "model_parallelism_init"):
             told = [record["value"] for record in records if record["log_type_name"] == f"{name}_end"]
             self.assertEqual(len(durations[name]), len(told))
@@ -222,8 +178,6 @@ class TorchtitanTrainer(bridge_case.Case):
 
 
 if __name__ == "__main__":
-    absent = missing()
-    if absent:
-        print(f"torchtitan's trainer does not run without {absent} (scripts/setup --bridges)")
-        sys.exit(77)
+    bridge_case.skip_without("torchtitan", "tyro", "spmd_types", "torchdata", "torch_checkpointing", "einops",
+                             "datasets", "tensorboard")
     bridge_case.main()

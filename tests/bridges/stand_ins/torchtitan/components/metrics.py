@@ -1,4 +1,4 @@
-"""Of torchtitan's metrics: a rank that writes a board has a container of loggers, another a logger that does nothing."""
+"""Of torchtitan's metrics: a rank that writes a board has a container of loggers, others a logger that does nothing."""
 
 
 class BaseLogger:
