@@ -52,6 +52,64 @@ print(json.dumps(titantrace.dump()))
 """
 
 
+# Where torchtitan's own records and their analysis go wrong: a checkpoint that begins in a step and outlasts it, on a
+# thread of its own; a generator; no numbers. And what is none of a step's or a logger's any more, or not yet.
+FAULTS = r"""
+import json, os, threading, time
+from torchtitan.observability import structured_logger as sl
+
+sl.log_trace_instant("before the set-up")
+with sl.log_trace_span("before the set-up"):
+    pass
+sl.init_structured_logger(source="trainer", output_dir=os.environ["TITANTRACE_DIR"], rank=3)
+for number, tags in (1, ("gc", "eval")), (2, ()), (3, ("gc",)):
+    sl.set_step(number)
+    for tag in tags:
+        sl.add_step_tag(tag)
+    sl.log_trace_scalar({"nan": float("nan"), "inf": float("inf"), "number": number})
+
+took, begun, stepped = {}, threading.Event(), threading.Event()
+def save():
+    since = time.perf_counter()
+    with sl.log_trace_span("checkpoint_save"):
+        begun.set()
+        stepped.wait()
+        time.sleep(0.2)
+    took["checkpoint_save"] = time.perf_counter() - since
+thread = threading.Thread(target=save)
+since = time.perf_counter()
+with sl.log_trace_span("step"):
+    thread.start()
+    begun.wait()
+    time.sleep(0.1)
+took["step"] = time.perf_counter() - since
+stepped.set()
+thread.join()
+
+@sl.log_trace_span("items")
+def items():
+    for item in range(3):
+        time.sleep(0.05)
+        yield item
+since = time.perf_counter()
+assert list(items()) == [0, 1, 2]
+took["items"] = time.perf_counter() - since
+import titantrace
+print(json.dumps([took, titantrace.dump()]))
+"""
+
+DISABLED = r"""
+import json, os, titantrace
+from torchtitan.observability import structured_logger as sl
+titantrace.event("ours")
+sl.init_structured_logger(source="trainer", output_dir=os.environ["TITANTRACE_DIR"], rank=3, enable=False)
+sl.set_step(1)
+sl.log_trace_instant("instant")
+with sl.log_trace_span("span"):
+    sl.log_trace_scalar({"scalar": 1.0})
+print(json.dumps(titantrace.dump()))
+"""
+
 # The trainer's metrics, on a rank that writes a board and on one that does not.
 LOGS = r"""
 import json, os
@@ -128,6 +186,42 @@ class Torchtitan(bridge_case.Case):
 
     def test_beside_other_handlers(self):
         self.check("handler")
+
+    def check_faults(self, factory, timed):
+        took, dumped = self.bridged(factory, FAULTS,
+                                    TITAN_STRUCT_LOGGER_HANDLERS=f"titantrace.torchtitan.{factory}")
+        self.assertTrue(dumped)
+        markers = self.markers_of(factory)
+        begun, ended = bridge_case.begun(markers), bridge_case.ended(markers)
+        self.assertEqual([marker["name"] for marker in begun.values()], ["step", "checkpoint_save", "items"])
+        self.assertEqual([marker["name"] for marker in ended.values()], ["step", "checkpoint_save", "items"])
+        self.assertEqual({span: marker["thread"] for span, marker in begun.items()},
+                         {span: marker["thread"] for span, marker in ended.items()})
+        lasted = {marker["name"]: marker["ticks"] - begun[span]["ticks"] for span, marker in ended.items()}
+        second = lasted["checkpoint_save"] / took["checkpoint_save"]
+        for name in timed:
+            self.assertAlmostEqual(lasted[name] / second, took[name], delta=0.1 * took[name] + 0.02, msg=name)
+        self.assertEqual([(marker["step"], marker["name"]) for marker in markers if marker["marker"] == "step_tag"],
+                         [(1, "gc"), (1, "eval"), (3, "gc")])
+        self.assertEqual([(marker["step"], marker["name"], marker["value"]) for marker in markers
+                          if marker["marker"] == "metric"],
+                         [(number, name, value) for number in (1, 2, 3)
+                          for name, value in (("nan", "nan"), ("inf", "inf"), ("number", number))])
+        self.assertEqual([marker for marker in markers if marker["marker"] == "event"], [])
+
+    def test_its_faults_in_the_place_of_the_logger(self):
+        self.check_faults("replace", ("step", "items"))
+
+    def test_its_faults_beside_other_handlers(self):
+        """What it tells of a generator is over at once; the handler is told no more."""
+        self.check_faults("handler", ("step",))
+
+    def test_switched_off(self):
+        for factory in ("replace", "handler"):
+            self.assertTrue(self.bridged(factory, DISABLED,
+                                         TITAN_STRUCT_LOGGER_HANDLERS=f"titantrace.torchtitan.{factory}"))
+            self.assertEqual([marker["name"] for marker in self.markers_of(factory) if marker["marker"] != "label"],
+                             ["ours"])
 
     if not bridge_case.REAL:
         def test_metrics_of_the_trainer(self):

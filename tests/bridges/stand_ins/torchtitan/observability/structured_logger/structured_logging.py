@@ -24,7 +24,9 @@ def _log(message, kind, stacklevel, log_type="event", **more):
 
 def init_structured_logger(source, output_dir, rank=None, enable=True):
     global _disabled
-    _disabled = not enable
+    if not enable:
+        _disabled = True
+        return
     for path in filter(None, os.environ.get("TITAN_STRUCT_LOGGER_HANDLERS", "").split(",")):
         module, _, name = path.rpartition(".")
         getattr(importlib.import_module(module), name)(structured_logger=_structured_logger, rank=rank, source=source,
