@@ -20,7 +20,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from . import tracer
 from .bridges import harmless, hook, numbers_of, open_span
 from .markers import label, mark_event, mark_metrics, step, step_tag
-from .spans import Span, marks_now
+from .spans import Span, add_attributes, marks_now
 
 _PACKAGE = "torchtitan.observability.structured_logger"
 _METRICS = "torchtitan.components.metrics"
@@ -48,6 +48,13 @@ def _follow_trainer(follow_step: Callable[[], None]) -> None:
     for name in ("BaseLogger", "LoggerContainer"):
         if hasattr(module, name):
             hook(getattr(module, name), "log", logging_too)
+
+
+def _description_of(record: logging.LogRecord, kind: str, name: str) -> Optional[str]:
+    """Of a span that begins: torchtitan writes "[step 12] the optimizer optim_start", or the name once more."""
+    words = record.getMessage().partition("] ")[2]
+    said = words[:-len(kind) - 1] if words.endswith(f" {kind}") else ""
+    return said if said not in ("", name) else None
 
 
 class _TraceSpan(Span):
@@ -139,7 +146,10 @@ class _Handler(logging.Handler):
         key = (threading.get_ident(), getattr(record, "task_name", None), name)
         opened = self._open.get(key) or []
         if what == "start":
-            self._open.setdefault(key, []).append(open_span(name, _place_of(record)))
+            marked, description = open_span(name, _place_of(record)), _description_of(record, kind, name)
+            if marked and description is not None:
+                add_attributes(marked, {"description": description})
+            self._open.setdefault(key, []).append(marked)
         elif what == "error" and opened:
             tracer.error(opened[-1], tracer.to_bytes(record.getMessage().partition(": ")[2]))
         elif what == "end" and opened:

@@ -178,11 +178,11 @@ class Torchtitan(bridge_case.Case):
                          ("ValueError: no data", told["span_begin", "eval"]["span"]))
         for kind, name in (("span_begin", "step"), ("metric", "loss"), ("event", "training_start")):
             self.assertRegex(told[kind, name]["called_at"], r"^<string>:\d+ (<module>|forward_backward)$")
-        return told
+        self.assertEqual([(marker["name"], marker["text"], begun[marker["span"]]["name"]) for marker in markers
+                          if marker["marker"] == "attribute"], [("description", "the optimizer", "optim")])
 
     def test_in_the_place_of_the_logger(self):
-        told = self.check("replace")
-        self.assertEqual(told["attribute", "description"]["text"], "the optimizer")
+        self.check("replace")
 
     def test_beside_other_handlers(self):
         self.check("handler")
@@ -215,6 +215,18 @@ class Torchtitan(bridge_case.Case):
     def test_its_faults_beside_other_handlers(self):
         """What it tells of a generator is over at once; the handler is told no more."""
         self.check_faults("handler", ("step",))
+
+    def test_spans_by_name(self):
+        """What names leave out is not on record; what it lies in is known all the same."""
+        for name, names, kept in (("some", "fwd*,eval", {"eval", "fwd_bwd"}),
+                                  ("others", "-step*,-rollout", {"checkpoint_save", "eval", "fwd_bwd", "optim"})):
+            self.assertTrue(self.bridged(name, PROGRAM, TITANTRACE_SPANS=names,
+                                         TITAN_STRUCT_LOGGER_HANDLERS="titantrace.torchtitan.replace"))
+            markers = self.markers_of(name)
+            for spans in bridge_case.begun(markers), bridge_case.ended(markers):
+                self.assertEqual({marker["name"] for marker in spans.values()}, kept)
+            told = bridge_case.by_name(markers)
+            self.assertEqual(told["metric", "loss"]["span"], told["span_begin", "fwd_bwd"]["span"])
 
     def test_switched_off(self):
         for factory in ("replace", "handler"):

@@ -170,10 +170,12 @@ class TorchtitanTrainer(bridge_case.Case):
         losses = dict((int(number), loss) for number, loss in losses)
         self.assertEqual({number: f"{loss:.5f}" for number, loss in logged(markers, "loss_metrics/global_avg_loss")},
                          losses)
-        for name in ("throughput(tps)", "tflops", "grad_norm", "memory/max_active(GiB)"):
+        for name in ("throughput(tps)", "tflops", "mfu(%)", "grad_norm", "memory/max_active(GiB)",
+                     "memory/max_reserved(%)", "time_metrics/data_loading(s)"):
             self.assertEqual([number for number, _ in logged(markers, name)], list(range(1, STEPS + 1)), name)
             self.assertGreater(min(value for _, value in logged(markers, name)), 0, name)
-        self.assertEqual({value for _, value in logged(markers, "memory/num_ooms")}, {0})
+        for name in ("memory/num_alloc_retries", "memory/num_ooms"):
+            self.assertEqual(logged(markers, name), [(number, 0) for number in range(1, STEPS + 1)])
         self.assertEqual([number for number, _ in logged(markers, "validation_metrics/loss")], list(EVALUATED))
 
 

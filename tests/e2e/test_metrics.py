@@ -66,6 +66,16 @@ class Metrics(harness.Case):
         self.assertEqual(text.splitlines()[-1], "tokens: rank 0 has no value on record")
         self.assertEqual(self.metrics("--name", "no such")[0], 1)
 
+    def test_every_reduction(self):
+        """Of 1 and 3 on rank 0, 2 and 4 on rank 1, 3 and 5 on rank 2, each weighted by itself."""
+        self.train(3)
+        rows = {name: row for (_, name), row in self.rows().items() if name.startswith("by ")}
+        self.assertEqual({row["ranks_reported"] for row in rows.values()}, {3})
+        for name, value in (("sum", 18), ("min", 1), ("max", 5), ("mean", 64 / 18), ("std", (10 / 6) ** 0.5)):
+            self.assertAlmostEqual(rows[f"by {name}"]["value"], value, msg=name)
+        self.assertIn(rows["by last"]["value"], (3, 4, 5))
+        self.assertIsNone(rows["by none"]["value"])
+
     def test_overwritten_steps_are_not_missing_ones(self):
         """Rank 0 marks less, and its record reaches back to the first step."""
         self.train(30, TITANTRACE_MARKERS=256)

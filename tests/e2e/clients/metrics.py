@@ -32,6 +32,10 @@ for step in range(LAST_STEP + 1):
     if RANK != 0:  # a stage of a pipeline that has no data
         titantrace.metric("tokens", 100, reduce="sum")
         titantrace.metric("accuracy", RANK / 10, reduce="mean", weight=RANK)
+    if step == 2:
+        for reduce in ("none", "mean", "sum", "min", "max", "std", "last"):
+            for value in (RANK + 1, RANK + 3):
+                titantrace.metric(f"by {reduce}", value, reduce=reduce, weight=value)
     if step == 4:
         titantrace.event("checkpoint saved")
 titantrace.dump("the loss is watched")

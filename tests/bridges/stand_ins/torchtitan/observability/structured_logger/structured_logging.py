@@ -67,8 +67,10 @@ class log_trace_span:
 
     def _tell(self, what, message):
         if not _disabled:
-            _log(f"{self.given[0]}_{what}{message}", f"{self.given[0]}_{what}", self.stacklevel + 1,
-                 task_name=self.task_name)
+            name, description = self.given
+            words = {"start": f"{description or name} {name}_start", "end": f"{name}_end took 1.00 ms"}
+            _log(f"[step {get_step()}] {words.get(what, f'{name}_{what}{message}')}", f"{name}_{what}",
+                 self.stacklevel + 1, task_name=self.task_name)
 
     def __call__(self, function):
         @functools.wraps(function)
