@@ -114,7 +114,12 @@ def skip_without(*modules):
     """Ends the test as skipped where the Python of the real packages lacks one."""
     program = f"""
 import importlib.util
-print(" ".join(name for name in {modules!r} if importlib.util.find_spec(name) is None))
+def is_absent(name):
+    try:
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError:  # of the package that it is in
+        return True
+print(", ".join(filter(is_absent, {modules!r})))
 """
     try:
         done = subprocess.run([real_python(), "-c", program], capture_output=True, text=True, check=True)
