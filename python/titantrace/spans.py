@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, AsyncGenerator, Callable, Dict, Generator, Iterator, List, Optional, Type, TypeVar, Union
 
-from . import tracer
+from . import native, tracer
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
@@ -57,10 +57,16 @@ def mark_error(marked: int, error: BaseException) -> None:
     tracer.error(marked, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
 
 
+def mark_failure(opened: int, error: BaseException) -> None:
+    """An exception leaves it: it has failed, unless that only ends a generator."""
+    if not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
+        mark_error(opened, error)
+
+
 def close_span(opened: int, error: Optional[BaseException]) -> None:
     """Ends it, as failed where an exception leaves it."""
-    if error is not None and opened and not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
-        mark_error(opened, error)
+    if error is not None and opened:
+        mark_failure(opened, error)
     tracer.span_close(opened, None)
 
 
@@ -193,12 +199,13 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
     return call  # type: ignore[return-value]
 
 
+@native.in_c(tracer.number_of_place, mark_failure, add_attributes, _innermost)
 def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: object) -> Any:
     """A named part of a step: `with span("forward"):`, `@span("forward")`, or `@span` by the function's own name.
 
     Takes functions, coroutine functions, generators and async generators; further arguments are facts about the span
     (text, int or float). An exception that leaves it marks it as failed. Costs a call in Python where the tracer is not
-    loaded, and nothing is marked while torch.compile traces."""
+    loaded, and nothing is marked while torch.compile traces. With a name alone it is made in C: see native.py."""
     if callable(name):
         return Span(name.__qualname__ if hasattr(name, "__qualname__") else type(name).__name__, attributes)(name)
     return Span("" if name is None else name, attributes)

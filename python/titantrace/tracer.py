@@ -99,6 +99,11 @@ def _place_of(frame: FrameType) -> Place:
     return known
 
 
+def number_of_place(frame: FrameType) -> int:
+    """The number of the place that the frame is at; 0 while nothing is recorded."""
+    return _place_of(frame)[0]
+
+
 def place(depth: int) -> Place:
     """The place that many calls further out."""
     return _place_of(sys._getframe(depth + 1)) if is_loaded else NOWHERE

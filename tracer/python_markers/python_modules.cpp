@@ -1,0 +1,131 @@
+#include "python_modules.h"
+
+namespace titan::tracer {
+namespace {
+
+struct ModulesState {
+    PyObject* loaded;  // sys.modules
+    PyObject* torch_name;
+    PyObject* asyncio_name;
+    PyObject* flag_name;
+    // Null until the program has imported them.
+    PyObject* torch_compiler;  // torch.compiler's dictionary, where it has the flag
+    PyObject* running_loop;    // asyncio._get_running_loop
+    PyObject* current_task;    // asyncio.current_task
+};
+
+constinit ModulesState modules{};
+
+// Borrowed; null without an error.
+PyObject* item_or_null(PyObject* dictionary, PyObject* key) {
+    PyObject* const found = python_api.PyDict_GetItemWithError(dictionary, key);
+    if (found == nullptr && python_api.PyErr_Occurred() != nullptr) [[unlikely]] {
+        python_api.PyErr_Clear();
+    }
+    return found;
+}
+
+// Its answer, of a torch that keeps no flag, or is being imported.
+bool ask_torch(PyObject* compiler, bool& compiling) {
+    const PythonApi& api = python_api;
+    PyObject* const answer = attribute_or_null(compiler, "is_compiling");
+    if (answer == nullptr) {
+        return true;
+    }
+    PyObject* const told = api.PyObject_CallNoArgs(answer);
+    api.Py_DecRef(answer);
+    if (told == nullptr) {
+        return forget_own_error();
+    }
+    compiling = api.PyObject_IsTrue(told) == 1;
+    api.Py_DecRef(told);
+    return true;
+}
+
+[[gnu::cold, gnu::noinline]] bool find_torch(PyObject* torch, bool& compiling) {
+    const PythonApi& api = python_api;
+    api.Py_IncRef(torch);
+    PyObject* const compiler = attribute_or_null(torch, "compiler");
+    api.Py_DecRef(torch);
+    if (compiler == nullptr) {
+        return true;
+    }
+    const bool good = ask_torch(compiler, compiling);
+    PyObject* const dictionary = attribute_or_null(compiler, "__dict__");
+    if (dictionary != nullptr && modules.torch_compiler == nullptr &&
+        item_or_null(dictionary, modules.flag_name) != nullptr) {
+        modules.torch_compiler = dictionary;
+    } else if (dictionary != nullptr) {
+        api.Py_DecRef(dictionary);
+    }
+    api.Py_DecRef(compiler);
+    return good;
+}
+
+[[gnu::cold, gnu::noinline]] bool find_asyncio(PyObject* asyncio) {
+    python_api.Py_IncRef(asyncio);
+    PyObject* const task = attribute_or_null(asyncio, "current_task");
+    PyObject* const loop = task != nullptr ? attribute_or_null(asyncio, "_get_running_loop") : nullptr;
+    python_api.Py_DecRef(asyncio);
+    if (loop != nullptr && modules.running_loop == nullptr) {
+        modules.current_task = task;
+        modules.running_loop = loop;
+    }
+    return modules.running_loop != nullptr;
+}
+
+}  // namespace
+
+bool start_python_modules() {
+    const PythonApi& api = python_api;
+    modules.loaded = api.PyImport_GetModuleDict();
+    modules.torch_name = api.PyUnicode_InternFromString("torch");
+    modules.asyncio_name = api.PyUnicode_InternFromString("asyncio");
+    modules.flag_name = api.PyUnicode_InternFromString("_is_compiling_flag");
+    if (modules.loaded == nullptr || modules.torch_name == nullptr || modules.asyncio_name == nullptr ||
+        modules.flag_name == nullptr) {
+        return false;
+    }
+    api.Py_IncRef(modules.loaded);
+    return true;
+}
+
+bool is_torch_compiling(bool& compiling) {
+    const PythonApi& api = python_api;
+    compiling = false;
+    if (modules.torch_compiler == nullptr) {
+        PyObject* const torch = item_or_null(modules.loaded, modules.torch_name);
+        return torch == nullptr || find_torch(torch, compiling);
+    }
+    PyObject* const flag = item_or_null(modules.torch_compiler, modules.flag_name);
+    compiling = flag != nullptr && flag != api.false_object;
+    return true;
+}
+
+bool running_task(uint64_t& task) {
+    const PythonApi& api = python_api;
+    task = 0;
+    if (modules.running_loop == nullptr) {
+        PyObject* const asyncio = item_or_null(modules.loaded, modules.asyncio_name);
+        if (asyncio == nullptr || !find_asyncio(asyncio)) {
+            return true;
+        }
+    }
+    PyObject* const loop = api.PyObject_CallNoArgs(modules.running_loop);
+    if (loop == nullptr) [[unlikely]] {
+        return forget_own_error();
+    }
+    bool good = true;
+    if (loop != api.none_object) {
+        PyObject* const running = api.PyObject_CallFunctionObjArgs(modules.current_task, loop, nullptr);
+        good = running != nullptr || forget_own_error();
+        if (running != nullptr) {
+            task = reinterpret_cast<uint64_t>(running);
+            api.Py_DecRef(running);
+        }
+    }
+    api.Py_DecRef(loop);
+    return good;
+}
+
+}  // namespace titan::tracer

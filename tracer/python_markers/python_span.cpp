@@ -1,0 +1,369 @@
+#include "python_span.h"
+
+#include <cstddef>
+
+#include "python_modules.h"
+#include "python_places.h"
+#include "spans.h"
+
+namespace titan::tracer {
+namespace {
+
+// Entered and not left yet.
+struct Entered {
+    uint64_t id;       // as the program knows it; 0: nothing is recorded
+    PyObject* before;  // the innermost span of the task until then; null outside of tasks
+    Entered* outer;    // of the same object: entered by another thread, or recursively
+};
+
+struct PySpan {
+    PyObject head;
+    PyObject* name;
+    const char* text;  // the name's own, in UTF-8
+    bool is_entered;
+    Entered entered;  // the newest; others hang on it
+};
+
+// A function that people call titantrace.span.
+struct PySpanMaker {
+    PyObject head;
+    PyVectorCall call;
+    PyObject* attributes;
+};
+
+constinit PackageFunctions package_functions{};
+constinit PyObject* span_type = nullptr;
+constinit PyObject* span_maker = nullptr;
+
+PySpan& span_of(PyObject* self) { return *reinterpret_cast<PySpan*>(self); }
+
+// --- opening and closing ---------------------------------------------------------------------------------------------
+
+uint64_t open_here(const char* name, uint32_t place, uint64_t task, uint64_t parent) {
+    Thread* const thread = thread_for_marker();
+    if (thread == nullptr) {
+        return 0;
+    }
+    const Told told{.site = place, .parent = own_id(*thread->session, parent), .ticks = now_ticks(), .task = task};
+    return public_id(*thread->session, open_span(*thread, name, told));
+}
+
+void close_here(uint64_t id) {
+    Thread* const thread = id != 0 ? thread_for_marker() : nullptr;
+    if (thread == nullptr) {
+        return;
+    }
+    const uint32_t own = own_id(*thread->session, id);
+    if (own == 0 || !close_span(*thread, own, told_now())) {
+        count_loss(*thread->session, format::Loss::kSpansUnmatched);
+    }
+}
+
+bool set_innermost(PyObject* id) {
+    PyObject* const token = python_api.PyContextVar_Set(package_functions.innermost, id);
+    if (token == nullptr) {
+        return forget_own_error();
+    }
+    python_api.Py_DecRef(token);
+    return true;
+}
+
+// Within the task's innermost span, in whose place it is from now on.
+[[gnu::noinline]] bool open_in_task(const char* name, uint32_t place, uint64_t task, Entered& opened) {
+    const PythonApi& api = python_api;
+    if (api.PyContextVar_Get(package_functions.innermost, nullptr, &opened.before) != 0 || opened.before == nullptr) {
+        return api.PyErr_Occurred() == nullptr || forget_own_error();
+    }
+    const uint64_t parent = api.PyLong_AsUnsignedLongLong(opened.before);
+    opened.id = open_here(name, place, task, parent);
+    PyObject* const id = api.PyLong_FromUnsignedLongLong(opened.id);
+    const bool good = id != nullptr ? set_innermost(id) : forget_own_error();
+    if (id != nullptr) {
+        api.Py_DecRef(id);
+    }
+    if (!good) {
+        api.Py_DecRef(opened.before);
+        close_here(opened.id);
+    }
+    return good;
+}
+
+bool open_for_caller(const char* name, Entered& opened) {
+    uint64_t task;
+    uint32_t place;
+    if (!running_task(task) || !python_place(place)) {
+        return false;
+    }
+    if (task != 0) {
+        return open_in_task(name, place, task, opened);
+    }
+    opened.id = open_here(name, place, 0, 0);
+    return true;
+}
+
+void remember(PySpan& span, const Entered& opened) {
+    Entered* outer = nullptr;
+    if (span.is_entered) [[unlikely]] {
+        outer = static_cast<Entered*>(python_api.PyMem_Malloc(sizeof(Entered)));
+        if (outer != nullptr) {
+            *outer = span.entered;
+        }
+    }
+    span.entered = {opened.id, opened.before, outer};
+    span.is_entered = true;
+}
+
+Entered take_newest(PySpan& span) {
+    const Entered newest = span.entered;
+    span.is_entered = newest.outer != nullptr;
+    if (newest.outer != nullptr) [[unlikely]] {
+        span.entered = *newest.outer;
+        python_api.PyMem_Free(newest.outer);
+    }
+    return newest;
+}
+
+// `error` is what leaves the span.
+[[gnu::cold, gnu::noinline]] bool tell_failure(uint64_t id, PyObject* error) {
+    const PythonApi& api = python_api;
+    PyObject* const number = api.PyLong_FromUnsignedLongLong(id);
+    PyObject* const done =
+        number != nullptr ? api.PyObject_CallFunctionObjArgs(package_functions.mark_failure, number, error, nullptr)
+                          : nullptr;
+    const bool good = done != nullptr || forget_own_error();
+    if (done != nullptr) {
+        api.Py_DecRef(done);
+    }
+    if (number != nullptr) {
+        api.Py_DecRef(number);
+    }
+    return good;
+}
+
+// --- the type --------------------------------------------------------------------------------------------------------
+
+PyObject* enter_span(PyObject* self, PyObject*) {
+    bool compiling;
+    if (!is_torch_compiling(compiling)) {
+        return nullptr;
+    }
+    if (!compiling) {
+        Entered opened{};
+        if (!open_for_caller(span_of(self).text, opened)) {
+            return nullptr;
+        }
+        remember(span_of(self), opened);
+    }
+    python_api.Py_IncRef(self);
+    return self;
+}
+
+PyObject* exit_span(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+    const PythonApi& api = python_api;
+    if (count != 3) {
+        api.PyErr_SetString(*api.type_error, "__exit__ takes an exception's type, the exception and its traceback");
+        return nullptr;
+    }
+    bool compiling = false;
+    if (!span_of(self).is_entered) {
+        return none();
+    }
+    bool good = is_torch_compiling(compiling);
+    if (compiling || !span_of(self).is_entered) {
+        return good ? none() : nullptr;
+    }
+    const Entered closed = take_newest(span_of(self));
+    if (closed.before != nullptr) {
+        good = set_innermost(closed.before) && good;
+        api.Py_DecRef(closed.before);
+    }
+    if (good && closed.id != 0 && arguments[1] != api.none_object) [[unlikely]] {
+        good = tell_failure(closed.id, arguments[1]);
+    }
+    close_here(closed.id);
+    return good ? none() : nullptr;
+}
+
+PyObject* set_attributes(PyObject* self, PyObject* arguments, PyObject* attributes) {
+    const PythonApi& api = python_api;
+    if (api.PyTuple_Size(arguments) != 0) {
+        api.PyErr_SetString(*api.type_error, "set takes attributes by name only");
+        return nullptr;
+    }
+    if (!span_of(self).is_entered || attributes == nullptr) {
+        return none();
+    }
+    PyObject* const id = api.PyLong_FromUnsignedLongLong(span_of(self).entered.id);
+    PyObject* const done =
+        id != nullptr ? api.PyObject_CallFunctionObjArgs(package_functions.add_attributes, id, attributes, nullptr)
+                      : nullptr;
+    if (id != nullptr) {
+        api.Py_DecRef(id);
+    }
+    if (done != nullptr) {
+        return done;
+    }
+    return forget_own_error() ? none() : nullptr;
+}
+
+// As a decorator it is a span in Python.
+PyObject* call_span(PyObject* self, PyObject* arguments, PyObject* keywords) {
+    const PythonApi& api = python_api;
+    PyObject* const in_python = api.PyObject_CallFunctionObjArgs(package_functions.span, span_of(self).name, nullptr);
+    if (in_python == nullptr) {
+        return nullptr;
+    }
+    PyObject* const result = api.PyObject_Call(in_python, arguments, keywords);
+    api.Py_DecRef(in_python);
+    return result;
+}
+
+// A copy, or one read from a pickle, is made by titantrace.span, and has not been entered.
+PyObject* reduce_span(PyObject* self, PyObject*) {
+    const PythonApi& api = python_api;
+    PyObject* const arguments = api.PyTuple_New(1);
+    PyObject* const made = api.PyTuple_New(2);
+    if (arguments == nullptr || made == nullptr) {
+        return nullptr;
+    }
+    api.Py_IncRef(span_of(self).name);
+    api.PyTuple_SetItem(arguments, 0, span_of(self).name);
+    api.Py_IncRef(span_maker);
+    api.PyTuple_SetItem(made, 0, span_maker);
+    api.PyTuple_SetItem(made, 1, arguments);
+    return made;
+}
+
+void free_span(PyObject* self) {
+    const PythonApi& api = python_api;
+    PySpan& span = span_of(self);
+    while (span.is_entered)
+        [[unlikely]] {  // it stays open
+            if (PyObject* const before = take_newest(span).before; before != nullptr) {
+                api.Py_DecRef(before);
+            }
+        }
+    api.Py_DecRef(span.name);
+    PyObject* const type = self->type;
+    api.PyObject_Free(self);
+    api.Py_DecRef(type);
+}
+
+// Both types: their objects are made here alone.
+PyObject* refuse_new(PyObject*, PyObject*, PyObject*) {
+    python_api.PyErr_SetString(*python_api.type_error, "use titantrace.span");
+    return nullptr;
+}
+
+PyMethodDef span_methods[] = {
+    {"__enter__", reinterpret_cast<void*>(enter_span), kMethodNoArguments, nullptr},
+    {"__exit__", reinterpret_cast<void*>(exit_span), kMethodFast, nullptr},
+    {"set", reinterpret_cast<void*>(set_attributes), kMethodKeywords,
+     "Adds facts to the span while it is entered: text, int or float."},
+    {"__reduce__", reinterpret_cast<void*>(reduce_span), kMethodNoArguments, nullptr},
+    {},
+};
+PyTypeSlot span_slots[] = {
+    {kSlotMethods, span_methods},
+    {kSlotCall, reinterpret_cast<void*>(call_span)},
+    {kSlotDealloc, reinterpret_cast<void*>(free_span)},
+    {kSlotNew, reinterpret_cast<void*>(refuse_new)},
+    {},
+};
+
+// --- titantrace.span -------------------------------------------------------------------------------------------------
+
+[[gnu::cold, gnu::noinline]] PyObject* make_in_python(PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
+    const PythonApi& api = python_api;
+    PyObject* const positional = api.PyTuple_New(count);
+    PyObject* const keywords = names != nullptr ? api.PyDict_New() : nullptr;
+    if (positional == nullptr || (names != nullptr && keywords == nullptr)) {
+        return nullptr;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        api.Py_IncRef(arguments[i]);
+        api.PyTuple_SetItem(positional, i, arguments[i]);
+    }
+    const Py_ssize_t named = names != nullptr ? api.PyTuple_Size(names) : 0;
+    bool good = true;
+    for (Py_ssize_t i = 0; i < named && good; ++i) {
+        good = api.PyDict_SetItem(keywords, api.PyTuple_GetItem(names, i), arguments[count + i]) == 0;
+    }
+    PyObject* const made = good ? api.PyObject_Call(package_functions.span, positional, keywords) : nullptr;
+    api.Py_DecRef(positional);
+    if (keywords != nullptr) {
+        api.Py_DecRef(keywords);
+    }
+    return made;
+}
+
+PyObject* make_span(PyObject*, PyObject* const* arguments, size_t flagged_count, PyObject* names) {
+    const PythonApi& api = python_api;
+    const auto count = static_cast<Py_ssize_t>(flagged_count & ~kVectorCallMayWriteBefore);
+    if (count != 1 || names != nullptr || arguments[0]->type != api.text_type) [[unlikely]] {
+        return make_in_python(arguments, count, names);
+    }
+    PyObject* const name = arguments[0];
+    const char* const text = api.PyUnicode_AsUTF8AndSize(name, nullptr);
+    if (text == nullptr) [[unlikely]] {  // surrogates
+        api.PyErr_Clear();
+        return make_in_python(arguments, count, names);
+    }
+    PyObject* const made = api.PyType_GenericAlloc(span_type, 0);
+    if (made != nullptr) {
+        api.Py_IncRef(name);
+        span_of(made).name = name;
+        span_of(made).text = text;
+    }
+    return made;
+}
+
+// Pickled and copied by its name, as functions are.
+PyObject* reduce_maker(PyObject* self, PyObject*) { return python_api.PyObject_GetAttrString(self, "__qualname__"); }
+
+PyMethodDef maker_methods[] = {
+    {"__reduce__", reinterpret_cast<void*>(reduce_maker), kMethodNoArguments, nullptr},
+    {},
+};
+PyMemberDef maker_members[] = {
+    {"__vectorcalloffset__", kMemberSize, offsetof(PySpanMaker, call), kMemberReadOnly, nullptr},
+    {"__dictoffset__", kMemberSize, offsetof(PySpanMaker, attributes), kMemberReadOnly, nullptr},
+    {},
+};
+
+PyObject* make_type(const char* name, int bytes, unsigned flags, PyTypeSlot* slots) {
+    PyTypeSpec spec{name, bytes, 0, flags, slots};
+    return python_api.PyType_FromSpec(&spec);
+}
+
+}  // namespace
+
+bool start_python_span(const PackageFunctions& package, PyObject*& span) {
+    const PythonApi& api = python_api;
+    static PyGetSetDef maker_properties[] = {
+        {"__dict__", reinterpret_cast<void*>(api.PyObject_GenericGetDict),
+         reinterpret_cast<void*>(api.PyObject_GenericSetDict), nullptr, nullptr},
+        {},
+    };
+    static PyTypeSlot maker_slots[] = {
+        {kSlotMethods, maker_methods},
+        {kSlotMembers, maker_members},
+        {kSlotGetSet, maker_properties},
+        {kSlotCall, reinterpret_cast<void*>(api.PyVectorcall_Call)},
+        {kSlotNew, reinterpret_cast<void*>(refuse_new)},
+        {},
+    };
+    package_functions = package;
+    span_type = make_type("titantrace.spans.SpanInC", sizeof(PySpan), kTypeDefault, span_slots);
+    PyObject* const maker_type = span_type == nullptr ? nullptr
+                                                      : make_type("titantrace.spans.SpanMaker", sizeof(PySpanMaker),
+                                                                  kTypeDefault | kTypeHasVectorCall, maker_slots);
+    span_maker = maker_type == nullptr ? nullptr : api.PyType_GenericAlloc(maker_type, 0);
+    if (span_maker != nullptr) {
+        reinterpret_cast<PySpanMaker*>(span_maker)->call = make_span;
+    }
+    span = span_maker;
+    return span != nullptr;
+}
+
+}  // namespace titan::tracer
