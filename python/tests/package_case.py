@@ -16,6 +16,8 @@ import pythons  # noqa: E402
 import titan_decode  # noqa: E402
 
 OLDEST = (3, 9)  # requires-python in pyproject.toml
+# Before a program: its spans are made in Python, as where CPython refuses those in C.
+IN_PYTHON = "import sys, types; sys.modules['titantrace.native'] = types.SimpleNamespace(in_c=lambda *_: lambda f: f)\n"
 options = argparse.Namespace()
 
 
@@ -24,6 +26,8 @@ def name_of(python):
 
 
 class Case(unittest.TestCase):
+    preamble = ""
+
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
         self.addCleanup(holder.cleanup)
@@ -50,8 +54,9 @@ class Case(unittest.TestCase):
 
     def run_program(self, python, name, preload, program, **variables):
         # Not in this checkout: its commit would be a label.
-        done = subprocess.run([*python.command, "-c", program], env=self.environment_of(name, preload, **variables),
-                              cwd=self.place, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([*python.command, "-c", self.preamble + program],
+                              env=self.environment_of(name, preload, **variables), cwd=self.place,
+                              capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 

@@ -292,5 +292,13 @@ class Spans(package_case.Case):
         self.assertEqual((self.answer, self.plain), (True, True))
 
 
+class SpansInPython(Spans):
+    preamble = package_case.IN_PYTHON
+
+    def each_python(self):
+        *_, newest = super().each_python()
+        yield newest
+
+
 if __name__ == "__main__":
     package_case.main()

@@ -3,6 +3,7 @@
 A span belongs to the thread that runs it; inside a task of asyncio, or in a generator, to that task or generator, for
 these take turns on their thread. Spans nest accordingly, and any thread may end them.
 """
+import ctypes
 import functools
 import inspect
 import itertools
@@ -60,7 +61,10 @@ def mark_error(marked: int, error: BaseException) -> None:
 def mark_failure(opened: int, error: BaseException) -> None:
     """An exception leaves it: it has failed, unless that only ends a generator."""
     if not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
-        mark_error(opened, error)
+        try:
+            mark_error(opened, error)
+        except (ctypes.ArgumentError, RecursionError):  # no room left on the stack, for that is the error
+            pass
 
 
 def close_span(opened: int, error: Optional[BaseException]) -> None:

@@ -5,6 +5,9 @@ namespace {
 
 struct ModulesState {
     PyObject* loaded;  // sys.modules
+    // How many there were when a module was last looked for in vain.
+    Py_ssize_t without_torch;
+    Py_ssize_t without_asyncio;
     PyObject* torch_name;
     PyObject* asyncio_name;
     PyObject* flag_name;
@@ -22,6 +25,17 @@ PyObject* item_or_null(PyObject* dictionary, PyObject* key) {
     if (found == nullptr && python_api.PyErr_Occurred() != nullptr) [[unlikely]] {
         python_api.PyErr_Clear();
     }
+    return found;
+}
+
+// Borrowed; null while no other modules have come. An import brings many.
+PyObject* module_or_null(PyObject* name, Py_ssize_t& without) {
+    const Py_ssize_t now = python_api.PyDict_Size(modules.loaded);
+    if (now == without) [[likely]] {
+        return nullptr;
+    }
+    PyObject* const found = item_or_null(modules.loaded, name);
+    without = found == nullptr ? now : 0;
     return found;
 }
 
@@ -94,7 +108,7 @@ bool is_torch_compiling(bool& compiling) {
     const PythonApi& api = python_api;
     compiling = false;
     if (modules.torch_compiler == nullptr) {
-        PyObject* const torch = item_or_null(modules.loaded, modules.torch_name);
+        PyObject* const torch = module_or_null(modules.torch_name, modules.without_torch);
         return torch == nullptr || find_torch(torch, compiling);
     }
     PyObject* const flag = item_or_null(modules.torch_compiler, modules.flag_name);
@@ -106,7 +120,7 @@ bool running_task(uint64_t& task) {
     const PythonApi& api = python_api;
     task = 0;
     if (modules.running_loop == nullptr) {
-        PyObject* const asyncio = item_or_null(modules.loaded, modules.asyncio_name);
+        PyObject* const asyncio = module_or_null(modules.asyncio_name, modules.without_asyncio);
         if (asyncio == nullptr || !find_asyncio(asyncio)) {
             return true;
         }

@@ -164,17 +164,13 @@ PyObject* exit_span(PyObject* self, PyObject* const* arguments, Py_ssize_t count
         api.PyErr_SetString(*api.type_error, "__exit__ takes an exception's type, the exception and its traceback");
         return nullptr;
     }
-    bool compiling = false;
     if (!span_of(self).is_entered) {
         return none();
     }
-    bool good = is_torch_compiling(compiling);
-    if (compiling || !span_of(self).is_entered) {
-        return good ? none() : nullptr;
-    }
     const Entered closed = take_newest(span_of(self));
+    bool good = true;
     if (closed.before != nullptr) {
-        good = set_innermost(closed.before) && good;
+        good = set_innermost(closed.before);
         api.Py_DecRef(closed.before);
     }
     if (good && closed.id != 0 && arguments[1] != api.none_object) [[unlikely]] {
