@@ -20,8 +20,8 @@ class Text(str):
 class Silent:
     def __str__(self):
         raise RuntimeError("no words")
-for name in ("", "plain", "h\xe4lfte \u20ac", "cut \udcff here", "up to\0NUL", "x" * 1000, Text("subclass"), 7, None, Silent(),
-             b"bytes"):
+for name in ("", "plain", "h\xe4lfte \u20ac", "cut \udcff here", "up to\0NUL", "x" * 1000, Text("subclass"), 7, None,
+             Silent(), b"bytes"):
     with titantrace.span(name):
         pass
 for wrong in (lambda: titantrace.span("a", "b"), lambda: titantrace.span(name="a").set(1),
@@ -67,7 +67,8 @@ for name in "one place", "the same place":
 # what leaves a span
 class Own(BaseException):
     pass
-for error in ValueError("wrong"), KeyboardInterrupt(), SystemExit(3), GeneratorExit(), StopIteration(4), Own("mine"), ValueError:
+for error in (ValueError("wrong"), KeyboardInterrupt(), SystemExit(3), GeneratorExit(), StopIteration(4), Own("mine"),
+              ValueError):
     try:
         with titantrace.span("fails"), titantrace.span("inner"):
             raise error
@@ -225,7 +226,10 @@ with titantrace.span("after"):
 print(json.dumps([titantrace.dump(), caught, reached > 50]))
 """
 
-IS_IN_C = "import json, titantrace; print(json.dumps([type(titantrace.span).__name__, type(titantrace.span('x')).__name__]))"
+IS_IN_C = r"""
+import json, titantrace
+print(json.dumps([type(titantrace.span).__name__, type(titantrace.span("x")).__name__]))
+"""
 
 # In one graph, as long as the span begins inside. One from outside breaks it, and the result is the same.
 COMPILED = r"""

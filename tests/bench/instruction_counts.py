@@ -30,6 +30,9 @@ BUDGETS = [("all_reduce", 300), ("step", 150), ("span", 2 * 150), ("event", 150)
 OBSERVED = [("all_reduce", method) for method in ("writes", "events", "timing")]
 # What finding out from where a call was made adds to it: from 24 native frames, and from 20 Python frames.
 CALL_SITES = [("24 native frames", "collective:native", 3200), ("20 Python frames", "collective:python", 3700)]
+# A span in Python, with what CPython itself does for a `with`, which differs from version to version: one that is made
+# in Python takes ten times as many.
+PYTHON_SPANS = [("span in Python", 3600), ("span in a task", 8500)]
 # A lookup by dlsym may cost this many times a bare one: of a name of ours, and of one that only looks like it.
 LOOKUPS = [("lookup", 2.0), ("foreign_lookup", 2.0)]
 
@@ -98,6 +101,17 @@ def measure_call_sites(program, calls_of_python, library):
             for (name, stacks, budget), command in zip(CALL_SITES, (native, python))]
 
 
+def measure_python_spans(call_back, library):
+    """[{name, budget, measured}]: with spans less the loop alone."""
+    command = [sys.executable, pathlib.Path(__file__).with_name("python_spans_program.py"), call_back, CALLS]
+    found = counts(command, library, RANK="0", WORLD_SIZE="8", PYTHONDONTWRITEBYTECODE="1",
+                   PYTHONPATH=str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+    per_span = [(spans2 - spans - (nothing2 - nothing)) / CALLS
+                for spans, spans2, nothing, nothing2 in zip(*(found[first::4] for first in range(4)))]
+    return [{"name": name, "budget": budget, "measured": measured}
+            for (name, budget), measured in zip(PYTHON_SPANS, per_span, strict=True)]
+
+
 def measure_lookups(program, library):
     """[{name, limit, ratio}]: what a dlsym costs with the preload, in bare ones."""
     calls = [call for call, _ in LOOKUPS]
@@ -118,6 +132,7 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--library", required=True)
     parser.add_argument("--calls-of-python", help="libcall_sites.so; without it call sites are not counted")
+    parser.add_argument("--call-back", help="libcall_back.so; without it spans in Python are not counted")
     parser.add_argument("--check", action="store_true", help="exit 1 when a budget is exceeded")
     parser.add_argument("--sanitize", default="none")
     options = parser.parse_args()
@@ -130,6 +145,8 @@ def main():
     rows = measure(options.program, options.library)
     if options.calls_of_python:
         rows += measure_call_sites(options.program, options.calls_of_python, options.library)
+    if options.call_back:
+        rows += measure_python_spans(options.call_back, options.library)
     print(table(rows))
     lookups = measure_lookups(options.program, options.library)
     for row in lookups:
