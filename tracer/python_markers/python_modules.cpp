@@ -10,11 +10,12 @@ struct ModulesState {
     Py_ssize_t without_asyncio;
     PyObject* torch_name;
     PyObject* asyncio_name;
+    PyObject* current_task_name;
     PyObject* flag_name;
     // Null until the program has imported them.
     PyObject* torch_compiler;  // torch.compiler's dictionary, where it has the flag
-    PyObject* running_loop;    // asyncio._get_running_loop
-    PyObject* current_task;    // asyncio.current_task
+    PyObject* asyncio;
+    PyObject* running_loop;  // asyncio._get_running_loop
 };
 
 constinit ModulesState modules{};
@@ -78,14 +79,32 @@ bool ask_torch(PyObject* compiler, bool& compiling) {
 
 [[gnu::cold, gnu::noinline]] bool find_asyncio(PyObject* asyncio) {
     python_api.Py_IncRef(asyncio);
-    PyObject* const task = attribute_or_null(asyncio, "current_task");
-    PyObject* const loop = task != nullptr ? attribute_or_null(asyncio, "_get_running_loop") : nullptr;
-    python_api.Py_DecRef(asyncio);
+    PyObject* const loop = attribute_or_null(asyncio, "_get_running_loop");
     if (loop != nullptr && modules.running_loop == nullptr) {
-        modules.current_task = task;
+        modules.asyncio = asyncio;
         modules.running_loop = loop;
+    } else {
+        python_api.Py_DecRef(asyncio);
     }
     return modules.running_loop != nullptr;
+}
+
+// The function that says so is looked up each time: programs put others in its place.
+[[gnu::noinline]] bool task_of(PyObject* loop, uint64_t& task) {
+    const PythonApi& api = python_api;
+    PyObject* const current_task = api.PyObject_GetAttr(modules.asyncio, modules.current_task_name);
+    PyObject* const running =
+        current_task != nullptr ? api.PyObject_CallFunctionObjArgs(current_task, loop, nullptr) : nullptr;
+    task = reinterpret_cast<uint64_t>(running);
+    if (current_task != nullptr) {
+        api.Py_DecRef(current_task);
+    }
+    if (running != nullptr) {
+        api.Py_DecRef(running);
+    } else if (api.PyErr_ExceptionMatches(*api.runtime_error) != 0) {  // no loop, after all
+        api.PyErr_Clear();
+    }
+    return api.PyErr_Occurred() == nullptr || forget_own_error();
 }
 
 }  // namespace
@@ -95,9 +114,10 @@ bool start_python_modules() {
     modules.loaded = api.PyImport_GetModuleDict();
     modules.torch_name = api.PyUnicode_InternFromString("torch");
     modules.asyncio_name = api.PyUnicode_InternFromString("asyncio");
+    modules.current_task_name = api.PyUnicode_InternFromString("current_task");
     modules.flag_name = api.PyUnicode_InternFromString("_is_compiling_flag");
     if (modules.loaded == nullptr || modules.torch_name == nullptr || modules.asyncio_name == nullptr ||
-        modules.flag_name == nullptr) {
+        modules.current_task_name == nullptr || modules.flag_name == nullptr) {
         return false;
     }
     api.Py_IncRef(modules.loaded);
@@ -129,15 +149,7 @@ bool running_task(uint64_t& task) {
     if (loop == nullptr) [[unlikely]] {
         return forget_own_error();
     }
-    bool good = true;
-    if (loop != api.none_object) {
-        PyObject* const running = api.PyObject_CallFunctionObjArgs(modules.current_task, loop, nullptr);
-        good = running != nullptr || forget_own_error();
-        if (running != nullptr) {
-            task = reinterpret_cast<uint64_t>(running);
-            api.Py_DecRef(running);
-        }
-    }
+    const bool good = loop == api.none_object || task_of(loop, task);
     api.Py_DecRef(loop);
     return good;
 }
