@@ -69,9 +69,11 @@ def mark_failure(opened: int, error: BaseException) -> None:
 
 def close_span(opened: int, error: Optional[BaseException]) -> None:
     """Ends it, as failed where an exception leaves it."""
-    if error is not None and opened:
-        mark_failure(opened, error)
-    tracer.span_close(opened, None)
+    try:
+        if error is not None and opened:
+            mark_failure(opened, error)
+    finally:
+        tracer.span_close(opened, None)
 
 
 class _Open:
