@@ -249,6 +249,37 @@ import json, titantrace
 print(json.dumps([type(titantrace.span).__name__, type(titantrace.span("x")).__name__]))
 """
 
+# Interpreters in one process, one after another: the first one has spans in C, and the others meet none of its objects.
+INTERPRETERS = r"""
+import json, sys
+try:
+    import _xxsubinterpreters as interpreters
+except ImportError:
+    import _interpreters as interpreters
+try:  # as the oldest ones are made, which share the GIL and take any extension
+    make = lambda: interpreters.create("legacy")
+    first = make()
+except TypeError:
+    make = interpreters.create if sys.version_info < (3, 12) else lambda: interpreters.create(isolated=False)
+    first = make()
+run = getattr(interpreters, "run_string", None) or interpreters.exec
+SPANS = '''
+import titantrace
+with titantrace.span("of another interpreter"):
+    pass
+assert type(titantrace.span).__name__ == "function"
+'''
+failed = [run(first, SPANS)]
+import titantrace
+for _ in range(2):
+    with titantrace.span("of the first"):
+        second = make()
+        failed.append(run(second, SPANS))
+        interpreters.destroy(second)
+interpreters.destroy(first)
+print(json.dumps([titantrace.dump(), type(titantrace.span).__name__, failed]))
+"""
+
 # In one graph, as long as the span begins inside. One from outside breaks it, and the result is the same.
 COMPILED = r"""
 import json, threading, warnings
@@ -328,6 +359,15 @@ class Native(package_case.Case):
             self.assertEqual(in_c, in_python)
             self.assertGreater(len(markers), 150)
             self.assertEqual(told(markers), told(markers_in_python))
+
+    def test_interpreters(self):
+        for python in self.each_python():
+            name = package_case.name_of(python)
+            self.assertEqual(self.run_program(python, name, True, INTERPRETERS, RANK="3", WORLD_SIZE="8"),
+                             [True, "SpanMaker", [None] * 3])
+            begun = [marker["name"] for marker in self.markers_in(self.dump_of_rank(name))
+                     if marker["marker"] == "span_begin"]
+            self.assertEqual(begun, ["of another interpreter", *(2 * ["of the first", "of another interpreter"])])
 
     def test_no_stack_is_left(self):
         for python in self.each_python():

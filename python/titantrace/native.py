@@ -8,7 +8,7 @@ import ctypes
 import functools
 import os
 import sys
-from typing import Any, Callable, Optional, Tuple, TypeVar
+from typing import Any, Callable, List, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -16,23 +16,24 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _OBJECT_BYTES = 2 * ctypes.sizeof(ctypes.c_void_p)
 
 
-def _made_in_c(*given: object) -> Optional[Tuple[Any, Callable[[], None]]]:
-    """What it returns for these: see titan_python_markers. Asked for once."""
+def _made_in_c(*given: object) -> List[Any]:
+    """What titan_python_markers makes of these; nothing where it refuses. To be asked once."""
+    made: List[Any] = []
     if sys.implementation.name != "cpython" or object.__basicsize__ != _OBJECT_BYTES:
-        return None
+        return made
     try:
         make = ctypes.PyDLL(None).titan_python_markers
-        make.argtypes, make.restype = [ctypes.py_object], ctypes.py_object
-        return make(given)  # type: ignore[no-any-return]
-    except Exception:  # absent or refused
-        return None
+        make.argtypes = [ctypes.py_object, ctypes.py_object]
+        return made if make(given, made) == 0 else []
+    except Exception:  # it is not there, or has failed
+        return []
 
 
 def in_c(*given: object) -> Callable[[_Function], _Function]:
     """The function as C does it, which calls the function itself where that is rare; or the function."""
     def decorate(function: _Function) -> _Function:
         made = _made_in_c(function, *given)
-        if made is None:
+        if not made:
             return function
         fast, forget_places = made
         os.register_at_fork(after_in_child=forget_places)

@@ -37,29 +37,23 @@ bool take(PyObject* given, PackageFunctions& package) {
 
 using namespace titan::tracer;
 
-// (titantrace.span, what a forked child calls), of what PackageFunctions lists. Null, perhaps with an error: this
-// Python is not known, or has them already. Another interpreter in the process has objects of its own, which may not
-// meet those of the first.
-extern "C" __attribute__((visibility("default"))) PyObject* titan_python_markers(PyObject* given);
+// Adds to the list `made`: titantrace.span, and what a forked child calls; of what PackageFunctions lists. -1, perhaps
+// with an error: this Python is not known, or has them already. Another interpreter in the process has objects of its
+// own, which may not meet those of the first. (No object is returned: ctypes takes a null for one, and crashes.)
+extern "C" __attribute__((visibility("default"))) int titan_python_markers(PyObject* given, PyObject* made);
 
-PyObject* titan_python_markers(PyObject* given) {
+int titan_python_markers(PyObject* given, PyObject* made) {
     const PythonApi& api = python_api;
     PackageFunctions package{};
     if (python_markers_given || !find_python_api() || api.PyInterpreterState_GetID(api.PyInterpreterState_Get()) != 0) {
-        return nullptr;
+        return -1;
     }
     python_markers_given = true;
     PyObject* span = nullptr;
     if (!take(given, package) || !start_python_modules() || !start_python_places(package.number_of) ||
         !start_python_span(package, span)) {
-        return nullptr;
+        return -1;
     }
-    PyObject* const both = api.PyTuple_New(2);
     PyObject* const forget = api.PyCFunction_NewEx(&forget_method, nullptr, nullptr);
-    if (both == nullptr || forget == nullptr) {
-        return nullptr;
-    }
-    api.PyTuple_SetItem(both, 0, span);
-    api.PyTuple_SetItem(both, 1, forget);
-    return both;
+    return forget != nullptr && api.PyList_Append(made, span) == 0 ? api.PyList_Append(made, forget) : -1;
 }
