@@ -32,6 +32,22 @@ for wrong in (lambda: titantrace.span("a", "b"), lambda: titantrace.span(name="a
         see("TypeError")
 titantrace.span(*["by star"], **{}).__enter__().__exit__(None, None, None)
 
+# attributes
+for given in ({"n": 1, "share": 0.5, "text": "t"}, {"big": 2 ** 63 - 1, "least": -2 ** 63}, {"too big": 2 ** 64, "n": 2},
+              {"flag": True, "none": None}, {"cut": "\udcff"}, {"cut \udcff": 1}, {"in": "up to\0NUL", "name": "n"},
+              {"own": Text("subclass")}, {"silent": Silent()}, {"nan": float("nan"), "list": [1, 2]}, {"": ""}):
+    with titantrace.span("told", **given) as entered:
+        entered.set(**given)
+    made = titantrace.span("copied", **given)
+    with copy.copy(made) as entered:
+        see(entered is not made)
+    @titantrace.span("decorator with attributes", **given)
+    def decorated():
+        pass
+    decorated()
+with pickle.loads(pickle.dumps(titantrace.span("pickled", n=1, text="t"))):
+    pass
+
 # one object again and again, out of order, recursively, and by threads
 again = titantrace.span("again")
 see(again.__exit__(None, None, None))
@@ -181,7 +197,7 @@ print(json.dumps([titantrace.dump(), seen]))
 
 # How much is left of a million spans: blocks of memory, references, pages.
 LEFT = r"""
-import asyncio, gc, json, sys
+import asyncio, copy, gc, json, sys
 import titantrace
 again = titantrace.span("again")
 name = "".join(["na", "me"])
@@ -204,8 +220,12 @@ def round(count):
     for _ in range(count):
         with titantrace.span(name):
             pass
-    for _ in range(count // 100):
-        recurse(5), fail(), attributes(), titantrace.span(name, n=1), titantrace.span(name)(fail)()
+    for i in range(count // 100):
+        recurse(5), fail(), attributes(), titantrace.span(name)(fail)()
+        copy.copy(titantrace.span(name, n=1, text="t", share=0.5)), titantrace.span(name, n=None, m=1)
+        with titantrace.span(name, n=i, text=name, share=0.5):
+            pass
+        titantrace.span(name, n=1)(fail)()
     for _ in range(20):
         unfinished()
 async def task(count):

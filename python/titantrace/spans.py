@@ -205,7 +205,12 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
     return call  # type: ignore[return-value]
 
 
-@native.in_c(tracer.number_of_place, mark_failure, add_attributes, _innermost)
+def make_again(name: str, attributes: Dict[str, object]) -> Any:
+    """A span of which a copy or a pickle was made."""
+    return span(name, **attributes)
+
+
+@native.in_c(tracer.number_of_place, mark_failure, add_attributes, make_again, _innermost)
 def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: object) -> Any:
     """A named part of a step: `with span("forward"):`, `@span("forward")`, or `@span` by the function's own name.
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "python_attributes.h"
 #include "python_modules.h"
 #include "python_places.h"
 #include "spans.h"
@@ -20,6 +21,8 @@ struct PySpan {
     PyObject head;
     PyObject* name;
     const char* text;  // the name's own, in UTF-8
+    PyObject* names;   // of its attributes; null: it has none
+    PyObject* values;  // theirs, all plain
     bool is_entered;
     Entered entered;  // the newest; others hang on it
 };
@@ -140,6 +143,20 @@ Entered take_newest(PySpan& span) {
     return good;
 }
 
+// Takes both from the caller; null where one is.
+PyObject* call_with_all(PyObject* function, PyObject* arguments, PyObject* keywords) {
+    const PythonApi& api = python_api;
+    PyObject* const result =
+        arguments != nullptr && keywords != nullptr ? api.PyObject_Call(function, arguments, keywords) : nullptr;
+    PyObject* const both[] = {arguments, keywords};
+    for (PyObject* const given : both) {
+        if (given != nullptr) {
+            api.Py_DecRef(given);
+        }
+    }
+    return result;
+}
+
 // --- the type --------------------------------------------------------------------------------------------------------
 
 PyObject* enter_span(PyObject* self, PyObject*) {
@@ -153,6 +170,9 @@ PyObject* enter_span(PyObject* self, PyObject*) {
             return nullptr;
         }
         remember(span_of(self), opened);
+        if (span_of(self).names != nullptr && opened.id != 0) {
+            tell_plain(opened.id, span_of(self).names, span_of(self).values);
+        }
     }
     python_api.Py_IncRef(self);
     return self;
@@ -205,7 +225,8 @@ PyObject* set_attributes(PyObject* self, PyObject* arguments, PyObject* attribut
 // As a decorator it is a span in Python.
 PyObject* call_span(PyObject* self, PyObject* arguments, PyObject* keywords) {
     const PythonApi& api = python_api;
-    PyObject* const in_python = api.PyObject_CallFunctionObjArgs(package_functions.span, span_of(self).name, nullptr);
+    PyObject* const in_python = call_with_all(package_functions.span, tuple_of(&span_of(self).name, 1),
+                                              dictionary_of(span_of(self).names, span_of(self).values));
     if (in_python == nullptr) {
         return nullptr;
     }
@@ -214,19 +235,21 @@ PyObject* call_span(PyObject* self, PyObject* arguments, PyObject* keywords) {
     return result;
 }
 
-// A copy, or one read from a pickle, is made by titantrace.span, and has not been entered.
+// A copy, or one read from a pickle, is made anew, and has not been entered.
 PyObject* reduce_span(PyObject* self, PyObject*) {
-    const PythonApi& api = python_api;
-    PyObject* const arguments = api.PyTuple_New(1);
-    PyObject* const made = api.PyTuple_New(2);
-    if (arguments == nullptr || made == nullptr) {
+    PyObject* const attributes = dictionary_of(span_of(self).names, span_of(self).values);
+    if (attributes == nullptr) {
         return nullptr;
     }
-    api.Py_IncRef(span_of(self).name);
-    api.PyTuple_SetItem(arguments, 0, span_of(self).name);
-    api.Py_IncRef(span_maker);
-    api.PyTuple_SetItem(made, 0, span_maker);
-    api.PyTuple_SetItem(made, 1, arguments);
+    PyObject* const given[] = {span_of(self).name, attributes};
+    PyObject* const arguments = tuple_of(given, 2);
+    python_api.Py_DecRef(attributes);
+    if (arguments == nullptr) {
+        return nullptr;
+    }
+    PyObject* const both[] = {package_functions.make_again, arguments};
+    PyObject* const made = tuple_of(both, 2);
+    python_api.Py_DecRef(arguments);
     return made;
 }
 
@@ -240,6 +263,10 @@ void free_span(PyObject* self) {
             }
         }
     api.Py_DecRef(span.name);
+    if (span.names != nullptr) {
+        api.Py_DecRef(span.names);
+        api.Py_DecRef(span.values);
+    }
     PyObject* const type = self->type;
     api.PyObject_Free(self);
     api.Py_DecRef(type);
@@ -270,46 +297,40 @@ PyTypeSlot span_slots[] = {
 // --- titantrace.span -------------------------------------------------------------------------------------------------
 
 [[gnu::cold, gnu::noinline]] PyObject* make_in_python(PyObject* const* arguments, Py_ssize_t count, PyObject* names) {
-    const PythonApi& api = python_api;
-    PyObject* const positional = api.PyTuple_New(count);
-    PyObject* const keywords = names != nullptr ? api.PyDict_New() : nullptr;
-    if (positional == nullptr || (names != nullptr && keywords == nullptr)) {
+    PyObject* const values = tuple_of(arguments + count, names != nullptr ? python_api.PyTuple_Size(names) : 0);
+    if (values == nullptr) {
         return nullptr;
     }
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        api.Py_IncRef(arguments[i]);
-        api.PyTuple_SetItem(positional, i, arguments[i]);
-    }
-    const Py_ssize_t named = names != nullptr ? api.PyTuple_Size(names) : 0;
-    bool good = true;
-    for (Py_ssize_t i = 0; i < named && good; ++i) {
-        good = api.PyDict_SetItem(keywords, api.PyTuple_GetItem(names, i), arguments[count + i]) == 0;
-    }
-    PyObject* const made = good ? api.PyObject_Call(package_functions.span, positional, keywords) : nullptr;
-    api.Py_DecRef(positional);
-    if (keywords != nullptr) {
-        api.Py_DecRef(keywords);
-    }
-    return made;
+    PyObject* const keywords = dictionary_of(names, values);
+    python_api.Py_DecRef(values);
+    return call_with_all(package_functions.span, tuple_of(arguments, count), keywords);
 }
 
 PyObject* make_span(PyObject*, PyObject* const* arguments, size_t flagged_count, PyObject* names) {
     const PythonApi& api = python_api;
     const auto count = static_cast<Py_ssize_t>(flagged_count & ~kVectorCallMayWriteBefore);
-    if (count != 1 || names != nullptr || arguments[0]->type != api.text_type) [[unlikely]] {
+    if (count != 1 || !is_text(arguments[0]) || (names != nullptr && !are_plain(names, arguments + 1))) [[unlikely]] {
         return make_in_python(arguments, count, names);
     }
-    PyObject* const name = arguments[0];
-    const char* const text = api.PyUnicode_AsUTF8AndSize(name, nullptr);
-    if (text == nullptr) [[unlikely]] {  // surrogates
-        api.PyErr_Clear();
-        return make_in_python(arguments, count, names);
+    PyObject* const values = names != nullptr ? tuple_of(arguments + 1, api.PyTuple_Size(names)) : nullptr;
+    if (names != nullptr && values == nullptr) {
+        return nullptr;
     }
     PyObject* const made = api.PyType_GenericAlloc(span_type, 0);
-    if (made != nullptr) {
-        api.Py_IncRef(name);
-        span_of(made).name = name;
-        span_of(made).text = text;
+    if (made == nullptr) {
+        if (values != nullptr) {
+            api.Py_DecRef(values);
+        }
+        return nullptr;
+    }
+    PySpan& span = span_of(made);
+    api.Py_IncRef(arguments[0]);
+    span.name = arguments[0];
+    span.text = api.PyUnicode_AsUTF8AndSize(arguments[0], nullptr);
+    if (names != nullptr) {
+        api.Py_IncRef(names);
+        span.names = names;
+        span.values = values;
     }
     return made;
 }
