@@ -33,9 +33,10 @@ for wrong in (lambda: titantrace.span("a", "b"), lambda: titantrace.span(name="a
 titantrace.span(*["by star"], **{}).__enter__().__exit__(None, None, None)
 
 # attributes
-for given in ({"n": 1, "share": 0.5, "text": "t"}, {"big": 2 ** 63 - 1, "least": -2 ** 63}, {"too big": 2 ** 64, "n": 2},
-              {"flag": True, "none": None}, {"cut": "\udcff"}, {"cut \udcff": 1}, {"in": "up to\0NUL", "name": "n"},
-              {"own": Text("subclass")}, {"silent": Silent()}, {"nan": float("nan"), "list": [1, 2]}, {"": ""}):
+for given in ({"n": 1, "share": 0.5, "text": "t"}, {"big": 2 ** 63 - 1, "least": -2 ** 63},
+              {"too big": 2 ** 64, "n": 2}, {"flag": True, "none": None}, {"cut": "\udcff"}, {"cut \udcff": 1},
+              {"in": "up to\0NUL", "name": "n"}, {"own": Text("subclass")}, {"silent": Silent()},
+              {"nan": float("nan"), "list": [1, 2]}, {"": ""}):
     with titantrace.span("told", **given) as entered:
         entered.set(**given)
     made = titantrace.span("copied", **given)

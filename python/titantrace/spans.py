@@ -216,7 +216,7 @@ def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: obj
 
     Takes functions, coroutine functions, generators and async generators; further arguments are facts about the span
     (text, int or float). An exception that leaves it marks it as failed. Costs a call in Python where the tracer is not
-    loaded, and nothing is marked while torch.compile traces. With a name alone it is made in C: see native.py."""
+    loaded, and nothing is marked while torch.compile traces. Where CPython lets us, it is made in C: see native.py."""
     if callable(name):
         return Span(name.__qualname__ if hasattr(name, "__qualname__") else type(name).__name__, attributes)(name)
     return Span("" if name is None else name, attributes)

@@ -58,9 +58,18 @@ def timed_in_functions(span, count):
         in_a_function(span)
     return (time.perf_counter_ns() - begun) / count
 
+def timed_with_attributes(span, count):
+    begun = time.perf_counter_ns()
+    for i in range(count):
+        with span("forward", microbatch=i, part="loss"):
+            pass
+    return (time.perf_counter_ns() - begun) / count
+
 def round(count=1000):
     found = {name: timed(span, count) for name, span in spans.items()}
-    return {**found, "titantrace, a call around each": timed_in_functions(titantrace.span, count)}
+    return {**found, "titantrace, a call around each": timed_in_functions(titantrace.span, count),
+            "titantrace, with two attributes": timed_with_attributes(titantrace.span, count),
+            "titantrace in Python, with two": timed_with_attributes(titantrace.span.__wrapped__, count)}
 
 round()
 print(json.dumps([round() for _ in range(20)]))
