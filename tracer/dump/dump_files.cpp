@@ -22,13 +22,13 @@ constexpr int kMaxNumberClashes = 1000;
 constexpr uint64_t kMaxRemovals = 64;
 
 constexpr char kReadme[] =
-    "titantrace, a flight recorder for GPU jobs, wrote what lies here: ATTEMPT/rankNNNNN.N.titan is dump N of a rank, "
-    "made when\n"
-    "a rank hung, crashed or was asked for one. To read: titan-analyze DIR, with the directory that this one is in.\n"
-    "In the dumps: calls of NCCL and CUDA with sizes and times, stacks, names of hosts, files and functions, settings "
-    "of NCCL\n"
-    "and CUDA; no contents of tensors. Of each rank the newest few stay (TITANTRACE_KEEP). All may be deleted: "
-    "titan-analyze clean.\n";
+    "titantrace, a flight recorder for GPU jobs, wrote what lies here:\n"
+    "  ATTEMPT/rankNNNNN.N.titan    dump N of a rank, made when one hung, crashed or was asked for it\n"
+    "  ATTEMPT/HOST-BOOT.N.journal  markers of all ranks of a host, for as long as they ran\n"
+    "To read: titan-analyze DIR, with the directory that this one is in.\n"
+    "In dumps: calls of NCCL and CUDA with sizes and times, stacks, names of hosts, files and functions, settings\n"
+    "of NCCL and CUDA; no contents of tensors. Of each rank the newest few stay (TITANTRACE_KEEP).\n"
+    "All may be deleted: titan-analyze clean.\n";
 
 Fd create_in(int dir, const char* name) {
     return Fd(openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));

@@ -109,7 +109,7 @@ class Journal {
     // Returns when to look again.
     uint64_t look(bool saves) {
         const uint64_t now_ns = monotonic_now_ns();
-        written_ns_ = written_ns_ == 0 ? now_ns : written_ns_;
+        written_ns_ = written_ns_ == 0 ? now_ns - head_start_ns() : written_ns_;
         const bool is_due = saves || now_ns - written_ns_ >= period_ns_;
         uint64_t pause_ns = std::min(kLookNs, period_ns_);
         const std::span<JobProcess> processes = job_processes();
@@ -123,6 +123,14 @@ class Journal {
             written_ns_ = now_ns;
         }
         return pause_ns;
+    }
+
+    // Nodes start at once, and write one after the other.
+    uint64_t head_start_ns() const {
+        const Identity& identity = session_.identity;
+        const bool known = identity.rank > 0 && identity.world_size > identity.rank;
+        return known ? period_ns_ / static_cast<uint64_t>(identity.world_size) * static_cast<uint64_t>(identity.rank)
+                     : 0;
     }
 
     // Takes what is new of a ring, once it is half full or where all is wanted. True: it fills quickly.
