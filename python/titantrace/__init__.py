@@ -17,6 +17,7 @@ and none ever raises.
 import os as _os
 
 from .calls import record
+from .gpu_spans import gpu_span
 from .markers import active, dump, event, label, metric, status, step, step_tag
 from .spans import span, wrap
 
@@ -25,8 +26,8 @@ try:
 except ImportError:  # the source tree
     __version__ = "0+source"
 
-__all__ = ["active", "dump", "event", "include", "label", "library", "metric", "record", "span", "status", "step",
-           "step_tag", "wrap"]
+__all__ = ["active", "dump", "event", "gpu_span", "include", "label", "library", "metric", "record", "span", "status",
+           "step", "step_tag", "wrap"]
 
 _HERE = _os.path.dirname(_os.path.abspath(__file__))
 

@@ -6,12 +6,12 @@ call costs what a call in Python costs.
 import os
 import warnings
 from types import TracebackType
-from typing import Any, Dict, Mapping, Optional, Type, Union
+from typing import Any, Dict, Mapping, Optional, Set, Type, Union
 
 from . import tracer
 from .spans import Span, add_attributes, marks_now
 
-_warned = set()
+_warned: Set[str] = set()
 
 
 def active() -> bool:

@@ -13,19 +13,17 @@ time between its two CUDA events is read when the GPU has passed them, or when O
 Until then it is missing in the tracker's lists. It is the time of the stream's work alone: with the wait, the GPU is
 idle when a timer starts, and the time to launch the first kernel is in it.
 """
-import collections
-import os
 import sys
 import threading
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import huggingface, tracer
-from .bridges import harmless, hook, open_span
+from .bridges import harmless, hook, open_span, quietly
 from .callbacks import host_values
+from .gpu_times import GpuTimes
 from .markers import label, mark_metrics, step
 from .spans import Span, mark_error
 
-_MOST_PENDING = 1024  # timers whose CUDA events nobody has read; then the oldest is waited for
 _LIBRARY = "oumi.performance.telemetry"
 _SPANS_OF_TRAINER = {"evaluate": "validation_loop", "save_state": "checkpoint_save_sync",
                      "_load_from_checkpoint": "load_from_checkpoint"}
@@ -89,15 +87,11 @@ def _cuda_exit(original: Callable[..., Any]) -> Callable[..., Any]:
     return leave
 
 
-class _Pending:
-    """The CUDA events of timers that have ended, oldest first."""
+class _CudaTimers:
+    """Those that have ended, and whose CUDA events the GPU may not have passed."""
 
     def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self._ended: Deque[Tuple[Any, Any, Any, str]] = collections.deque(maxlen=_MOST_PENDING + 1)
-        self._lock = threading.Lock()
+        self._times = GpuTimes(waits_for_oldest=True)
 
     def exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """CudaTimerContext.__exit__ without the wait."""
@@ -105,30 +99,24 @@ class _Pending:
             if not sys.modules["torch"].cuda.is_available():
                 return original(timer, *raised)
             timer.end_event.record()
-            self._ended.append((timer.start_event, timer.end_event, timer.measurements, timer.name))
+            self._times.add(timer.start_event, timer.end_event, self._tell(timer.measurements, timer.name))
             timer.start_event, timer.end_event = timer._get_new_cuda_event(), timer._get_new_cuda_event()
-            self.read(wait=False)
+            quietly(self._times.read)
             return False
         return leave
 
+    @staticmethod
+    def _tell(measurements: List[float], name: str) -> Callable[[float], None]:
+        def tell(milliseconds: float) -> None:
+            measurements.append(milliseconds / 1000)
+            _mark({f"{name}_cuda_s": measurements[-1]})
+        return tell
+
     def read_first(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            self.read(wait=True)
+            quietly(self._times.read, True)
             return original(*arguments, **named)
         return call
-
-    @harmless
-    def read(self, wait: bool) -> None:
-        with self._lock:
-            while self._ended:
-                start, end, measurements, name = self._ended[0]
-                if not end.query():
-                    if not wait and len(self._ended) <= _MOST_PENDING:
-                        break
-                    end.synchronize()
-                self._ended.popleft()
-                measurements.append(start.elapsed_time(end) / 1000)
-                _mark({f"{name}_cuda_s": measurements[-1]})
 
 
 def _log_gpu_memory(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,8 +206,7 @@ class _Steps:
         return process_callbacks
 
 
-_pending = _Pending()
-os.register_at_fork(after_in_child=_pending.clear)  # its lock may be taken, and CUDA does not work there
+_cuda_timers = _CudaTimers()
 _steps = _Steps()
 
 
@@ -261,14 +248,14 @@ def install(cuda_timers_wait: bool = True) -> None:
     huggingface.install()
     cuda, tracker = telemetry.CudaTimerContext, telemetry.TelemetryTracker
     hook(cuda, "__exit__", lambda original: _exit(
-        _cuda_exit(original) if cuda_timers_wait else _pending.exit(original)))
+        _cuda_exit(original) if cuda_timers_wait else _cuda_timers.exit(original)))
     hook(telemetry.TimerContext, "__exit__", _exit)
     for timer in (telemetry.TimerContext, cuda):
         hook(timer, "__enter__", _enter)
     hook(tracker, "log_gpu_memory", _log_gpu_memory)
     hook(tracker, "record_gpu_temperature", _record_gpu_temperature)
     for asks in ("get_summary", "state_dict", "load_state_dict"):
-        hook(tracker, asks, _pending.read_first)
+        hook(tracker, asks, _cuda_timers.read_first)
     hook(tracker, "__init__", _made)
     _install_in_trainer()
 
