@@ -50,6 +50,7 @@ struct Workshop {
 
 constinit std::atomic<bool> is_writer{false};
 constinit std::atomic<bool> started{false};
+constinit std::atomic<bool> failed{false};  // there is no thread that writes, and nobody may wait for it
 constinit std::atomic<uint32_t> wake{0};
 constinit std::atomic<uint32_t> saves_wanted{0};
 constinit std::atomic<uint32_t> saves_done{0};
@@ -214,11 +215,15 @@ void run_journal(void* session) {
     if (journal.start()) {
         journal.run();
     }
+    failed.store(true, std::memory_order_release);
 }
 
 bool start_journal(Session& session) {
-    return started.exchange(true, std::memory_order_acq_rel) ||
-           start_own_thread("titan-journal", run_journal, &session);
+    if (!started.exchange(true, std::memory_order_acq_rel) &&
+        !start_own_thread("titan-journal", run_journal, &session)) {
+        failed.store(true, std::memory_order_release);
+    }
+    return !failed.load(std::memory_order_acquire);
 }
 
 void wake_journal() {
@@ -254,6 +259,7 @@ void save_journal(Session& session, bool is_last) {
 void reset_journal() {
     is_writer.store(false, std::memory_order_relaxed);
     started.store(false, std::memory_order_relaxed);
+    failed.store(false, std::memory_order_relaxed);
     saves_wanted.store(0, std::memory_order_relaxed);
     saves_done.store(0, std::memory_order_relaxed);
 }
