@@ -15,15 +15,18 @@ those that write no board.
 import logging
 import sys
 import threading
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import tracer
-from .bridges import harmless, hook, numbers_of, open_span
+from .bridges import harmless, hook, numbers_of, open_span, quietly
 from .markers import label, mark_event, mark_metrics, step, step_tag
 from .spans import Span, add_attributes, marks_now
 
 _PACKAGE = "torchtitan.observability.structured_logger"
 _METRICS = "torchtitan.components.metrics"
+_TYPED_METRICS = "torchtitan.experiments.rl.observability.metrics.processor"
+# Of its types; what the others reduce to cannot be joined any further.
+_REDUCTIONS = {"Mean": "mean", "Max": "max", "Min": "min", "Sum": "sum"}
 
 
 def _place_of(record: logging.LogRecord) -> tracer.Place:
@@ -48,6 +51,33 @@ def _follow_trainer(follow_step: Callable[[], None]) -> None:
     for name in ("BaseLogger", "LoggerContainer"):
         if hasattr(module, name):
             hook(getattr(module, name), "log", logging_too)
+
+
+@harmless
+def _mark_typed(records: List[Any]) -> None:
+    """Each value of its reinforcement learning's metrics, as it reduces them, but NaN stays; a mean has its weight."""
+    groups: Dict[Tuple[str, type], List[Any]] = {}
+    for record in records:
+        groups.setdefault((record.key, type(record.value)), []).append(record.value)
+    for (key, kind), values in groups.items():
+        reduced = {f"{key}/{suffix}" if suffix else key: value for suffix, value in kind.reduce(values).items()}
+        reduce = _REDUCTIONS.get(kind.__name__)
+        weight = sum(value.count for value in values) if reduce == "mean" else 1.0
+        mark_metrics(numbers_of(reduced), tracer.told_place(_TYPED_METRICS), reduce, weight)
+
+
+def _follow_typed_metrics(follow_step: Callable[[], None]) -> None:
+    def logging_too(original: Callable[..., Any]) -> Callable[..., Any]:
+        def log(processor: Any, step: int, metrics: Iterable[Any], **named: Any) -> Any:
+            records = list(metrics)  # they may be of a generator
+            quietly(follow_step)
+            _mark_typed(records)
+            return original(processor, step, records, **named)
+        return log
+
+    processor = getattr(sys.modules.get(_TYPED_METRICS), "MetricsProcessor", None)
+    if processor is not None:
+        hook(processor, "log", logging_too)
 
 
 def _description_of(record: logging.LogRecord, kind: str, name: str) -> Optional[str]:
@@ -100,7 +130,8 @@ def replace(*, source: str, **_: Any) -> None:
             mark_metrics(numbers_of(scalars), tracer.place(stacklevel - 1))
 
     label("role", source)
-    _follow_trainer(lambda: None)  # set_step has told the step
+    for follow in (_follow_trainer, _follow_typed_metrics):
+        follow(lambda: None)  # set_step has told the step
     for module in (package, logging_module):
         module.log_trace_span = _TraceSpan
         module.log_trace_instant = log_trace_instant
@@ -162,5 +193,6 @@ def handler(*, structured_logger: logging.Logger, source: str, **_: Any) -> None
     """A handler factory for torchtitan that records beside its other handlers."""
     label("role", source)
     ours = _Handler(sys.modules[_PACKAGE])
-    _follow_trainer(ours.follow_step)
+    for follow in (_follow_trainer, _follow_typed_metrics):
+        follow(ours.follow_step)
     structured_logger.addHandler(ours)

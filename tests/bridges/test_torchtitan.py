@@ -4,6 +4,8 @@ torchtitan marks steps, spans, events and metrics, by either factory.
     test_torchtitan.py --library LIB [--real]      --real: with the package that scripts/setup --bridges installs;
                                                    else with the stand-in beside this file
 """
+import pathlib
+
 import bridge_case
 
 PROGRAM = r"""
@@ -148,6 +150,37 @@ print(json.dumps(titantrace.dump()))
 """
 
 
+# Records with types, which its processor reduces, and drops where they are NaN.
+# Its package also brings in vLLM, of which they know nothing.
+TYPED = (f"""
+import os, sys, types, torchtitan
+sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+import torchtitan_on_cpu
+torchtitan_on_cpu.offer_the_cpu()
+package = sys.modules["torchtitan.experiments.rl"] = types.ModuleType("torchtitan.experiments.rl")
+package.__path__ = [os.path.join(os.path.dirname(torchtitan.__file__), "experiments", "rl")]
+""" if bridge_case.REAL else "") + r"""
+import json, os
+from torchtitan.experiments.rl.observability.metrics import Max, Mean, Metric, MetricsProcessor, NoReduce, SummaryStats
+from torchtitan.observability import structured_logger as sl
+sl.init_structured_logger(source="controller", output_dir=os.environ["TITANTRACE_DIR"], rank=3)
+class Board:
+    written = []
+    def log(self, metrics, step):
+        self.written.append([sorted(metrics), step])
+config = MetricsProcessor.Config()
+config.console_log_keys_train = []
+processor = MetricsProcessor(config)
+processor._backends.append(Board())
+sl.set_step(4)
+processor.log(4, (record for record in (
+    Metric("reward", Mean.from_list([1.0, 3.0])), Metric("reward", Mean(6.0, count=2)), Metric("reward", Max(4.0)),
+    Metric("lr", NoReduce(0.1)), Metric("empty", Mean.from_list([])), Metric("length", SummaryStats(7.0)))))
+import titantrace
+print(json.dumps([Board.written, titantrace.dump()]))
+"""
+
+
 class Torchtitan(bridge_case.Case):
     def marked(self, factory):
         self.assertTrue(self.bridged(factory, PROGRAM,
@@ -215,6 +248,18 @@ class Torchtitan(bridge_case.Case):
     def test_its_faults_beside_other_handlers(self):
         """What it tells of a generator is over at once; the handler is told no more."""
         self.check_faults("handler", ("step",))
+
+    def test_typed_metrics(self):
+        for factory in ("replace", "handler"):
+            handlers = {"TITAN_STRUCT_LOGGER_HANDLERS": f"titantrace.torchtitan.{factory}"}
+            (written, dumped), (plain, _) = (self.bridged(factory, TYPED, preload, **handlers)
+                                             for preload in (True, False))
+            self.assertEqual((written, len(written), dumped), (plain, 1, True))
+            metrics = {marker["name"]: (marker["step"], marker["value"], marker["weight"], marker["reduction"])
+                       for marker in self.markers_of(factory) if marker["marker"] == "metric"}
+            wanted = {"reward/mean": (4, 2.5, 4, "mean"), "reward/max": (4, 4, 1, "max"), "lr": (4, 0.1, 1, ""),
+                      "empty/mean": (4, "nan", 0, "mean"), "length/_max": (4, 7, 1, ""), "length/_sum": (4, 7, 1, "")}
+            self.assertEqual({name: metrics.get(name) for name in wanted}, wanted)
 
     def test_spans_by_name(self):
         """What names leave out is not on record; what it lies in is known all the same."""
