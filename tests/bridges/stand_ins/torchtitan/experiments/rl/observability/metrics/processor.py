@@ -8,7 +8,7 @@ class MetricsProcessor:
     def log(self, step, metrics, *, is_validation=False):
         reduced = {}
         for record in metrics:
-            reduced.update({record.key + "/" + suffix: value for suffix, value in record.value.reduce([record.value]).items()
-                            if value == value})
+            values = record.value.reduce([record.value])
+            reduced.update({f"{record.key}/{suffix}": value for suffix, value in values.items() if value == value})
         for backend in self._backends:
             backend.log(reduced, step)
