@@ -56,7 +56,7 @@ def _follow_trainer(follow_step: Callable[[], None]) -> None:
 @harmless
 def _mark_typed(records: List[Any]) -> None:
     """Each value of its reinforcement learning's metrics, as it reduces them, but NaN stays; a mean has its weight."""
-    groups: Dict[Tuple[str, type], List[Any]] = {}
+    groups: Dict[Tuple[str, Any], List[Any]] = {}  # by key and type
     for record in records:
         groups.setdefault((record.key, type(record.value)), []).append(record.value)
     for (key, kind), values in groups.items():
