@@ -90,7 +90,7 @@ class OneJob(harness.Case):
                  for rank in range(4)]
         for rank in ranks:
             rank.wait_says("done")
-        self.assertEqual(sorted(page.name[:8] for page in self.pages()), ["e2e.0.v2", "e2e.0.w2"])
+        self.assertEqual(sorted(page.name[:7] for page in self.pages()), ["e2e.0.v", "e2e.0.w"])
         for victim, witness in ((0, 2), (1, 3)):
             ranks[victim].signal(signal.SIGKILL)
             harness.wait_for(lambda: {victim, witness} <= self.place.dumped_ranks(), 20, "its half notices its death")
