@@ -1,6 +1,14 @@
 #!/usr/bin/env python3
 """PyTorch's own process groups under the preload: programs of users under real torchrun, each with mistakes on one
-rank, and the verdict. See README.md; `scripts/setup --pytorch` installs what this needs."""
+rank, and the verdict. See README.md; `scripts/setup --pytorch` installs what this needs.
+
+    test_pytorch.py --build DIR [unittest arguments]
+    test_pytorch.py --build DIR --write [--only NAME]... [--repeat N] [--keep DIR]
+
+The second form runs the cases of cases.py, or those named, and writes their rows of the table in strangers.md;
+--keep keeps dumps, rings and output of each.
+"""
+import argparse
 import pathlib
 import signal
 import sys
@@ -11,6 +19,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 import harness  # noqa: E402
 import job  # noqa: E402
+import outcomes  # noqa: E402
+import page  # noqa: E402
+from cases import CASES  # noqa: E402
 from job import CULPRIT, RANKS  # noqa: E402
 
 MISSING = "rank_not_arrived"
@@ -79,8 +90,11 @@ LEFT_ALONE = {
 }
 
 
-@unittest.skipUnless(job.TORCHRUN.exists(),
-                     f"no PyTorch for CUDA: {job.TORCHRUN} is missing (scripts/setup --pytorch installs it)")
+installed = unittest.skipUnless(
+    job.TORCHRUN.exists(), f"no PyTorch for CUDA: {job.TORCHRUN} is missing (scripts/setup --pytorch installs it)")
+
+
+@installed
 class PyTorch(harness.Case):
     def start(self, program, *arguments, **settings):
         if not is_installed(program):
@@ -214,6 +228,31 @@ class PyTorch(harness.Case):
         self.assertIn(f"called at ddp.py:{line} in main", " ".join(demo.stdout.split()))
 
 
+@installed
+class Cases(harness.Case):
+    """Those of cases.py: each outcome is the one of the table in strangers.md."""
+
+    def check(self, name):
+        written = page.marks(name)
+        if not written:
+            self.skipTest("the table in strangers.md has no outcome of it")
+        for view, outcome in outcomes.Run(self.place, CASES[name]).run().items():
+            self.assertIn(outcome.mark, written.get(view, ()), f"{name}, {view}: {outcome.summary}")
+
+
+def write_table():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True, type=pathlib.Path)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", action="append", choices=CASES, default=[])
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE)
+    parser.add_argument("--keep", type=pathlib.Path)
+    options = parser.parse_args()
+    harness.BUILD = options.build.resolve()
+    page.write(page.run_all(options.only or list(CASES), options.repeat, options.keep, options.at_once))
+
+
 def add_cases():
     for program in sorted(path.stem for path in job.PROGRAMS.glob("*.py") if path.stem not in ("common", "mistakes")):
         setattr(PyTorch, f"test_healthy_{program}", lambda self, program=program: self.check_healthy(program))
@@ -223,9 +262,16 @@ def add_cases():
         setattr(PyTorch, f"test_watchdog_{name}", lambda self, settings=settings: self.check_watchdog(settings))
     for name, settings in LEFT_ALONE.items():
         setattr(PyTorch, f"test_left_alone_{name}", lambda self, settings=settings: self.check_left_alone(settings))
+    for name in CASES:
+        setattr(Cases, f"test_{name.replace('/', '_')}", lambda self, name=name: self.check(name))
 
 
 add_cases()
 
+AT_ONCE = 2  # they compute while they import PyTorch, and wait for a hang to be seen afterwards
+
 if __name__ == "__main__":
-    harness.main(at_once=2)  # they compute while they import PyTorch, and wait for a hang to be seen afterwards
+    if "--write" in sys.argv:
+        write_table()
+    else:
+        harness.main(AT_ONCE)

@@ -11,7 +11,7 @@ from torch import nn
 def parsed():
     parser = argparse.ArgumentParser()
     parser.add_argument("--fault", default="none")
-    parser.add_argument("--rank", type=int, default=1, help="that makes the mistake")
+    parser.add_argument("--rank", type=int, nargs="+", default=[1], help="that makes the mistake")
     parser.add_argument("--at", type=int, default=5, help="step of the mistake")
     parser.add_argument("--steps", type=int, default=8)
     return parser.parse_args()

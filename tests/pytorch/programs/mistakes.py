@@ -1,4 +1,5 @@
 """What can go wrong on one rank in one step. Programs ask in each step, and act on what they are told."""
+import ctypes
 import os
 import signal
 import sys
@@ -15,15 +16,21 @@ def hanging_loader():
 def mistake(options, step):
     """The name of the mistake that this rank makes in this step, after those are made that need no help."""
     restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-    if options.fault == "none" or dist.get_rank() != options.rank or step != options.at or restarted:
+    if options.fault == "none" or dist.get_rank() not in options.rank or step != options.at or restarted:
         return "none"
-    print(f"rank {options.rank} makes a mistake: {options.fault}", flush=True)
+    print(f"rank {dist.get_rank()} makes a mistake: {options.fault}", flush=True)
     if options.fault == "exception":
         raise ValueError("a batch that cannot be read")
     if options.fault == "exit":
         sys.exit(3)
     if options.fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if options.fault == "crash":
+        ctypes.string_at(0)
+    if options.fault == "leave":
+        sys.exit(0)
+    if options.fault == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
     if options.fault == "loader":
         hanging_loader()
     if options.fault == "destroy":
