@@ -133,7 +133,7 @@ class Containers(harness.Case):
     def expect_a_dead_rank_found(self, **container):
         self.place = self.new_place()
         wait = ("n=0; while "
-                f"[ $(ls $TITANTRACE_DIR/e2e/0 | grep -c titan$) -lt {RANKS} ] && [ $n -lt 300 ]; "
+                f"[ $(ls $TITANTRACE_DIR/e2e/0 | grep -c titan$) -lt {RANKS} ] && [ $n -lt {300 * harness.PATIENCE} ]; "
                 "do sleep 0.1; n=$((n + 1)); done")
         self.container(f"{self.job(1000000)} & {wait}; sleep 0.5", SIMGPU_FAULTS=f"kill rank={VICTIM} step=5",
                        TITANTRACE_TIMEOUT_S=0,
