@@ -155,6 +155,13 @@ uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place)
     return most;
 }
 
+// Does a thread other than that of this call make such calls? Then their number tells nothing of where this one is.
+bool are_of_other_threads(const Process& process, const Entry* call, OpKind kind) {
+    return call != nullptr && std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
+               return entry.kind == kind && entry.thread != call->thread;
+           });
+}
+
 // The newest places of the history, in order: all of them, or those of the thread that made this call.
 std::vector<uint32_t> places_of_thread(const Process& process, const Entry* call) {
     const History& history = process.history;
@@ -399,10 +406,11 @@ SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& 
     if (node.kind != WaitKind::kCollective || first_step(node) != INT32_MAX) {
         return SkipVerdict::kNo;
     }
+    const Entry* const own = newest_call_of(run.process(absent), absent.row);
     for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
         uint64_t before = 0;
         size_t witnesses = 0;
-        bool agree = true;
+        bool agree = !are_of_other_threads(run.process(absent), own, kind);
         for (const Waiter& waiter : node.waiting) {
             const uint64_t made =
                 waiter.entry == nullptr ? 0 : messages_of_a_pair(run.process(waiter.member), kind, waiter.entry->place);
