@@ -60,17 +60,16 @@ class Journal(harness.Case):
         markers, _ = self.show("--no-rings")
         for rank in range(RANKS):
             self.assert_whole(rank, markers, 600)
-        file, = self.files()
-        self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
-        self.assert_second_reader_agrees(file, markers)
-        print(f"{file.stat().st_size / (RANKS * 600 * 10):.1f} bytes per span")
+        self.assertEqual({stat.S_IMODE(file.stat().st_mode) for file in self.files()}, {0o600})
+        self.assert_second_reader_agrees(self.files(), markers)
 
-    def assert_second_reader_agrees(self, file, markers):
+    def assert_second_reader_agrees(self, files, markers):
         """One written from FORMAT.md alone."""
         names = {1: "step", 2: "span_begin", 3: "span_end", 5: "metric"}
         theirs = [(block["rank"], names[marker["kind"]], marker["step"], marker["span"], marker["thread"],
                    block["texts"][marker["name"]])
-                  for block in titan_decode.read_journal(file.read_bytes()) for marker in block["markers"]]
+                  for file in files for block in titan_decode.read_journal(file.read_bytes())
+                  for marker in block["markers"]]
         ours = [(marker["rank"], marker["marker"], marker["step"], marker["span"], marker["thread"], marker["name"])
                 for marker in markers]
         self.assertEqual(sorted(theirs), sorted(ours))
@@ -141,7 +140,7 @@ class Journal(harness.Case):
         """300 steps through a ring of 512 calls: each rank's calls of each step, as in the dump of a job whose ring
         holds them all."""
         def run(place, **settings):
-            job = place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--step-ms", "5", "--steps", "300"],
+            job = place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--step-ms", "10", "--steps", "300"],
                             place.env(**settings), 60)
             self.assertEqual(job.status, 0, job.stderr)
 
@@ -174,7 +173,7 @@ class Journal(harness.Case):
         self.place.go()
         for job in jobs:
             job.wait()
-        file, = self.files()
+        file = max(self.files(), key=lambda path: path.stat().st_size)  # another rank may have written the end
         whole, _ = self.show("--no-rings")
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 0xff
