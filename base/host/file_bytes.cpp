@@ -98,17 +98,10 @@ std::optional<Error> write_private_file(const std::string& path, std::span<const
         ::unlink(temporary.c_str());
         return Error(std::strerror(error));
     };
-    while (!bytes.empty()) {
-        const ssize_t wrote = ::write(descriptor, bytes.data(), bytes.size());
-        if (wrote < 0 && errno == EINTR) {
-            continue;
-        }
-        if (wrote <= 0) {
-            const int error = errno;
-            ::close(descriptor);
-            return failed(error);
-        }
-        bytes = bytes.subspan(static_cast<size_t>(wrote));
+    if (!write_all(descriptor, bytes.data(), bytes.size())) {
+        const int error = errno;
+        ::close(descriptor);
+        return failed(error);
     }
     if (::close(descriptor) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
         return failed(errno);

@@ -105,20 +105,9 @@ bool DumpFile::open_at(Fd base, const char* base_path, const DumpOwner& owner) {
 }
 
 bool DumpFile::write(const void* bytes, size_t size_bytes) {
-    const char* next = static_cast<const char*>(bytes);
-    while (size_bytes != 0) {
-        ssize_t written = ::write(file_.get(), next, size_bytes);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            error_number_ = written == 0 ? ENOSPC : errno;
-            return false;
-        }
-        next += written;
-        size_bytes -= static_cast<size_t>(written);
-    }
-    return true;
+    const bool written = write_all(file_.get(), bytes, size_bytes);
+    error_number_ = written ? error_number_ : errno;
+    return written;
 }
 
 uint64_t DumpFile::next_number() {

@@ -22,23 +22,6 @@ namespace {
 constexpr int kMostClashes = 100;
 constexpr uint64_t kLeastFileBytes = 4 << 20;  // one call of append() at most
 
-bool write_all(int file, const void* bytes, size_t size_bytes) {
-    const char* next = static_cast<const char*>(bytes);
-    while (size_bytes != 0) {
-        const ssize_t written = write(file, next, size_bytes);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written <= 0) {
-            errno = written == 0 ? ENOSPC : errno;
-            return false;
-        }
-        next += written;
-        size_bytes -= static_cast<size_t>(written);
-    }
-    return true;
-}
-
 }  // namespace
 
 void JournalFiles::start(const Config& config, const Identity& identity, uint64_t most_bytes) {

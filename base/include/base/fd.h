@@ -32,4 +32,7 @@ class Fd {
 // Reads up to `size_bytes`; returns how many bytes there were.
 size_t read_at(int fd, uint64_t offset_bytes, void* into, size_t size_bytes);
 
+// False with errno; some of it may be written then.
+bool write_all(int fd, const void* bytes, size_t size_bytes);
+
 }  // namespace titan
