@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kLevel = 9;
 
-constexpr FileKind kDigests{"digest", kDigestMagic, kDigestMajor, kDigestMinor, kMaxDigestSections, false};
+constexpr FileKind kDigests{"digest", kDigestMagic, kDigestMajor, kDigestMinor, kMaxDigestSections};
 
 // Seals the header with its checksum and appends it.
 template <typename Header>

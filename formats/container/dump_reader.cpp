@@ -11,7 +11,7 @@
 namespace titan::format {
 namespace {
 
-constexpr FileKind kDumps{"dump", kDumpMagic, kDumpMajor, kDumpMinor, kMaxSections, false};
+constexpr FileKind kDumps{"dump", kDumpMagic, kDumpMajor, kDumpMinor, kMaxSections};
 
 uint64_t limit_of(const SectionHeader& header) {
     switch (header.kind) {

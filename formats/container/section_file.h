@@ -22,7 +22,7 @@ struct FileKind {
     uint16_t major;  // a newer major is refused
     uint16_t minor;
     uint32_t max_sections;
-    bool grows;  // sections are appended while it is read: it may end behind any of them
+    bool grows = false;  // sections are appended while it is read: it may end behind any of them
 };
 
 struct Section {

@@ -52,10 +52,9 @@ class Packer {
 
   private:
     void put(uint64_t value) {
-        for (; value >= 0x80; value >>= 7) {
-            bytes_.push_back(static_cast<std::byte>(value | 0x80));
-        }
-        bytes_.push_back(static_cast<std::byte>(value));
+        unsigned char coded[kMostVarintBytes];
+        const auto bytes = std::as_bytes(std::span(coded)).first(write_varint(value, coded));
+        bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
     }
     std::vector<std::byte> bytes_;
 };

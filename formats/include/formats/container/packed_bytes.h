@@ -60,13 +60,8 @@ class PackedBytes {
         }
     }
     void put_number(uint64_t value) {
-        unsigned char coded[10];
-        size_t length = 0;
-        for (; value >= 0x80; value >>= 7) {
-            coded[length++] = static_cast<unsigned char>(value | 0x80);
-        }
-        coded[length++] = static_cast<unsigned char>(value);
-        put(coded, length);
+        unsigned char coded[kMostVarintBytes];
+        put(coded, write_varint(value, coded));
     }
 
     unsigned char* bytes_;

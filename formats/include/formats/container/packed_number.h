@@ -2,6 +2,7 @@
 // are zigzag.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -10,6 +11,17 @@ namespace titan::format {
 constexpr uint64_t zigzag(uint64_t difference) {
     return difference << 1 ^ (static_cast<int64_t>(difference) < 0 ? UINT64_MAX : 0);
 }
+inline constexpr size_t kMostVarintBytes = 10;
+// Returns how many bytes it takes.
+constexpr size_t write_varint(uint64_t value, unsigned char* into) {
+    size_t length = 0;
+    for (; value >= 0x80; value >>= 7) {
+        into[length++] = static_cast<unsigned char>(value | 0x80);
+    }
+    into[length++] = static_cast<unsigned char>(value);
+    return length;
+}
+
 constexpr uint64_t unzigzag(uint64_t coded) { return coded >> 1 ^ ((coded & 1) != 0 ? UINT64_MAX : 0); }
 
 namespace packed {
