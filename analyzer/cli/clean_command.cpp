@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "commands.h"
 #include "discover.h"
 #include "formats/container/dump_reader.h"
@@ -57,10 +57,7 @@ bool says_yes() {
     return ::isatty(STDIN_FILENO) != 0 && std::getline(std::cin, answer) && (answer == "y" || answer == "yes");
 }
 
-int64_t now_ns() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
+int64_t age_ns(int64_t written_ns) { return static_cast<int64_t>(realtime_now_ns()) - written_ns; }
 
 class Cleaner {
   public:
@@ -118,7 +115,7 @@ class Cleaner {
     }
 
     void choose_dumps(const CandidateGroup& group) {
-        if (living_.contains({group.run, group.attempt}) || !is_wanted(group.run, now_ns() - group.newest_ns)) {
+        if (living_.contains({group.run, group.attempt}) || !is_wanted(group.run, age_ns(group.newest_ns))) {
             return;
         }
         for (const Candidate& file : group.files) {
@@ -135,9 +132,8 @@ class Cleaner {
     void choose_journal(const JournalFile& journal) {
         const auto file = OpenFile::open(journal.path);
         uint64_t magic = 0;
-        if (!living_.contains({journal.run, journal.attempt}) &&
-            is_wanted(journal.run, now_ns() - journal.modified_ns) && file &&
-            file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == format::kJournalMagic) {
+        if (!living_.contains({journal.run, journal.attempt}) && is_wanted(journal.run, age_ns(journal.modified_ns)) &&
+            file && file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == format::kJournalMagic) {
             dumps_.push_back({journal.path, file->size_bytes()});
             if (!journal.attempt.empty()) {
                 attempts_.insert(files::path(journal.path).parent_path());

@@ -33,7 +33,7 @@ int run_metrics(MetricsArguments& arguments) {
         return kExitUnusable;
     }
     LoadOptions load = arguments.common.load_options();
-    load.journals_alone = true;
+    load.with_journals = true;
     const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());

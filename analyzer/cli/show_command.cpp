@@ -41,12 +41,11 @@ int run_show(ShowArguments& arguments) {
         (!options.op.empty() || !options.state.empty() || options.sequences || options.steps ||
          !options.communicator.empty())) {
         return fail(
-            "--work, --channels, --cuda-calls, --markers, --health, --labels and --step-sums list no such calls: of "
-            "the "
-            "filters only --rank and --last apply");
+            "--work, --channels, --cuda-calls, --markers, --health, --labels and --step-sums list no such "
+            "calls: of the filters only --rank and --last apply");
     }
     LoadOptions load = arguments.common.load_options();
-    load.journals_alone = options.kind() == RecordKind::kMarker || options.kind() == RecordKind::kStep;
+    load.with_journals = options.kind() == RecordKind::kMarker || options.kind() == RecordKind::kStep;
     const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());

@@ -154,7 +154,7 @@ Result<Run> load_run(const LoadOptions& options) {
         return run.testimony.empty() ? Result<Run>(Error(run.warnings.back().summary)) : run;
     }
     run.journals = std::move(loaded->journals);
-    if (run.processes.empty() && options.journals_alone && !run.journals.empty()) {
+    if (run.processes.empty() && options.with_journals && !run.journals.empty()) {
         return run;
     }
     if (run.processes.empty()) {

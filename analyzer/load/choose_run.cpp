@@ -13,6 +13,12 @@ namespace {
 
 RunKey key_of(const Process& process) { return {process.run, process.attempt}; }
 
+// By the names of its directories.
+bool is_wanted(const LoadOptions& options, const std::string& run, const std::string& attempt) {
+    return (options.run.empty() || run == options.run) &&
+           (!options.attempt || attempt == std::to_string(*options.attempt));
+}
+
 // When the first of them started, INT64_MAX unknown.
 int64_t start_of(const std::vector<Process>& processes, const std::optional<RunKey>& only) {
     int64_t started_ns = INT64_MAX;
@@ -37,9 +43,7 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
             }
             continue;
         }
-        const bool run_fits = options.run.empty() || group.run == options.run;
-        const bool attempt_fits = !options.attempt || group.attempt == std::to_string(*options.attempt);
-        if (flat || (run_fits && attempt_fits)) {
+        if (flat || is_wanted(options, group.run, group.attempt)) {
             chosen.push_back(std::move(group));
         }
     }
@@ -75,17 +79,14 @@ const JournalFile* newest_journal(const Discovery& discovery, const LoadOptions&
     const JournalFile* newest = nullptr;
     int64_t dumped_ns = INT64_MIN;
     for (const JournalFile& journal : discovery.journals) {  // the newest first
-        const bool run_fits = options.run.empty() || journal.run == options.run;
-        if (newest == nullptr && run_fits &&
-            (!options.attempt || journal.attempt == std::to_string(*options.attempt))) {
+        if (newest == nullptr && is_wanted(options, journal.run, journal.attempt)) {
             newest = &journal;
         }
     }
     for (const CandidateGroup& group : discovery.groups) {
         const bool is_same = newest != nullptr && group.run == newest->run && group.attempt == newest->attempt;
-        const bool fits = (options.run.empty() || group.run == options.run) &&
-                          (!options.attempt || group.attempt == std::to_string(*options.attempt));
-        dumped_ns = is_same ? INT64_MAX : fits ? std::max(dumped_ns, group.newest_ns) : dumped_ns;
+        const bool wanted = is_wanted(options, group.run, group.attempt);
+        dumped_ns = is_same ? INT64_MAX : wanted ? std::max(dumped_ns, group.newest_ns) : dumped_ns;
     }
     return newest != nullptr && newest->modified_ns > dumped_ns ? newest : nullptr;
 }

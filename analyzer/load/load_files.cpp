@@ -103,7 +103,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     if (!discovery) {
         return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
     }
-    if (const JournalFile* const journal = options.journals_alone ? newest_journal(*discovery, options) : nullptr) {
+    if (const JournalFile* const journal = options.with_journals ? newest_journal(*discovery, options) : nullptr) {
         return only_journals(*discovery, *journal);
     }
     const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
@@ -127,7 +127,9 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         return loaded;
     }
     LoadedRun loaded;
-    loaded.journals = journals_of(*discovery, groups->front().run, groups->front().attempt);
+    if (options.with_journals) {
+        loaded.journals = journals_of(*discovery, groups->front().run, groups->front().attempt);
+    }
     loaded.found.warnings = std::move(discovery->warnings);
     loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
     if (newer) {

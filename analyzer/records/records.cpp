@@ -107,7 +107,7 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor) const {
     };
     format::RingLosses losses;
     uint64_t next = 0;
-    losses.overwritten = journals_->visit_steps(key_of(process_), UINT64_MAX, next, add);
+    losses.overwritten = journals_->visit_steps(key_of(process_), next, add);
     uint64_t first = UINT64_MAX;
     losses.torn = image()
                       .for_each_collective([&](uint64_t ticket, const format::CollectiveEntry& call) {

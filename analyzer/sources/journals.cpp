@@ -142,7 +142,7 @@ uint64_t Journals::visit(const ProcessKey& process, uint64_t until,
     return until == UINT64_MAX ? missing : missing + until - std::min(until, next);
 }
 
-uint64_t Journals::visit_steps(const ProcessKey& process, uint64_t until, uint64_t& next,
+uint64_t Journals::visit_steps(const ProcessKey& process, uint64_t& next,
                                const std::function<void(const format::StepSum& sum)>& visit) {
     next = 0;
     const auto known = processes_.find(process);
@@ -151,7 +151,7 @@ uint64_t Journals::visit_steps(const ProcessKey& process, uint64_t until, uint64
     }
     std::vector<const Part*> parts;
     for (const Part& part : known->second.parts) {
-        if (part.part.next_call > part.part.first_call && part.part.next_call <= until) {
+        if (part.part.next_call > part.part.first_call) {
             parts.push_back(&part);
         }
     }

@@ -43,9 +43,9 @@ class Journals {
     uint64_t visit(const ProcessKey& process, uint64_t until,
                    const std::function<void(const format::RingImage& image)>& visit);
 
-    // Likewise visit(sum) for each sum of a step, of calls before ticket `until`. Sets `next` to the first call behind
-    // those; answers how many before it are in none.
-    uint64_t visit_steps(const ProcessKey& process, uint64_t until, uint64_t& next,
+    // Likewise visit(sum) for each sum of a step. Sets `next` to the first call behind those that are summed up;
+    // answers how many before it are in none.
+    uint64_t visit_steps(const ProcessKey& process, uint64_t& next,
                          const std::function<void(const format::StepSum& sum)>& visit);
 
   private:
