@@ -33,6 +33,17 @@ struct Said {
     std::vector<std::string> evidence;  // of the first finding that hangs
 };
 
+// Its kernels are slow from step 15 on.
+titan::synth::TimedOptions slow_rank_2() {
+    titan::synth::TimedOptions options;
+    options.hosts = 2;
+    options.fault.kind = titan::synth::TimedFault::kSlowKernels;
+    options.fault.rank = 2;
+    options.fault.from_step = 15;
+    options.fault.share = 0.4;
+    return options;
+}
+
 Said said_of(Scenario& job) {
     const Run run = run_of(job);
     Said said;
@@ -102,13 +113,7 @@ TEST_CASE("the same fault on several GPUs is one finding, and its first is named
 }
 
 TEST_CASE("the GPU of a straggler is told, and why it is slow") {
-    titan::synth::TimedOptions options;
-    options.hosts = 2;
-    options.fault.kind = titan::synth::TimedFault::kSlowKernels;
-    options.fault.rank = 2;
-    options.fault.from_step = 15;
-    options.fault.share = 0.4;
-    titan::synth::TimedJob job(options);
+    titan::synth::TimedJob job(slow_rank_2());
     const auto add = [&](const char* name, double value, double first_value) {
         job.ring(2).add_reading(name, value, first_value, kEpochTicks + kSecond).since_step = 15;
     };
@@ -292,13 +297,7 @@ namespace {
 
 // What is said of the CPUs of a straggler's host: the first half of the ranks is on one host, the other on another.
 std::string said_of_cpus(double its_mhz, double others_mhz) {
-    titan::synth::TimedOptions options;
-    options.hosts = 2;
-    options.fault.kind = titan::synth::TimedFault::kSlowKernels;
-    options.fault.rank = 2;
-    options.fault.from_step = 15;
-    options.fault.share = 0.4;
-    titan::synth::TimedJob job(options);
+    titan::synth::TimedJob job(slow_rank_2());
     for (int rank = 0; rank < job.size(); ++rank) {
         const double mhz = rank < job.size() / 2 ? its_mhz : others_mhz;
         job.ring(rank).add_reading("cpu.clock_mhz", mhz, mhz, kEpochTicks + kSecond);
