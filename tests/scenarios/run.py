@@ -32,9 +32,9 @@ import judge  # noqa: E402
 # pass). Of each set: most answers that are certain and wrong, for each case. The new set's are where it stands; they
 # are to come to 0.95 and 0.
 FLOOR = {"first": {"flight_recorder": (0.97, 0.001), "titan": (0.95, 0.02)},
-         # Seen on fresh seeds: 91.6 to 92.1 % of 400 files of PyTorch, 2 false alarms of 90. Three standard deviations
-         # off, or chance alone would fail one run in two.
-         "new": {"flight_recorder": (0.88, 0.04), "titan": (0.95, 0.04)}}
+         # Seen on fresh seeds: 91.6 to 92.1 % of 400 files of PyTorch. Three standard deviations off, or chance alone
+         # would fail one run in two.
+         "new": {"flight_recorder": (0.88, 0.02), "titan": (0.95, 0.02)}}
 MOST_CERTAIN_WRONG = {"first": 0.0, "new": 0.005}
 
 
