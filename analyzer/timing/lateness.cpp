@@ -185,10 +185,12 @@ class Lateness {
             late.role = roles_[participant.member.process];
             late.own_ns = -1;
             if (participant.before != nullptr && !several_[participant.member.process]) {
-                const int64_t since_ns =
-                    instance.on_device ? participant.before->arrived_ns() : participant.before->entered_ns;
-                late.own_ns = static_cast<double>(arrived_ns - since_ns) -
-                              static_cast<double>(arrival.waited_ns - participant.before->waited_ns);
+                const Arrival& before = *participant.before;
+                const int64_t since_ns = instance.on_device ? before.arrived_ns() : before.entered_ns;
+                // Waits that were told from the GPU's times say nothing of hosts, which run ahead of it.
+                const bool same_clock = instance.on_device == run_.process(participant.member).starts_seen;
+                const int64_t waited_ns = same_clock ? arrival.waited_ns - before.waited_ns : 0;
+                late.own_ns = static_cast<double>(arrived_ns - since_ns - waited_ns);
             }
             if (base == Base::kOwn) {
                 late.arrived_ns = late.entered_ns = late.own_ns;

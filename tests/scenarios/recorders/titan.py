@@ -156,7 +156,7 @@ class Image:
         self.events: Dict[int, int] = {}
         self.aborted = self.engine.aborted_ns.get(rank, now + 1)
         self.comms = [comm for comm in self.engine.comms.values() if rank in comm.ranks and
-                      (comm.born_ready or self.key(comm) in self.engine.created)]
+                      (comm.born_ready or self.key(comm) in self.engine.created) and self.creation(comm)[0] <= now]
         self.rows = {(comm.group.name, comm.key): i for i, comm in enumerate(self.comms)}
         self.issued = [0] * len(self.comms)
         self.finished = [0] * len(self.comms)
@@ -228,8 +228,6 @@ class Image:
 
     def add_creation(self, comm):
         entered, left = self.creation(comm)
-        if entered > self.now:
-            return
         self.calls.rows.append(COLLECTIVE.pack(
             slot(len(self.calls.rows)), 0, 0, 0, 0, 0, 0, 0, self.step_at(entered), self.tick(entered),
             0 if left is None else self.tick(left), 0, 0, self.id_of(comm),
@@ -353,7 +351,7 @@ class Image:
                 inside, since, of = self.text(call), begun, about
         for comm in self.comms:
             entered, left = self.creation(comm)
-            if host.thread == self.creator(comm) and entered <= self.now and left is None:
+            if host.thread == self.creator(comm) and left is None:
                 inside, since, of = self.text("ncclCommInitRank"), entered, self.id_of(comm)
         polls, queries, asked = self.asked(host, stream)
         if polls and not inside:
@@ -399,8 +397,6 @@ class Image:
 
     def add_communicator(self, comm):
         entered, left = self.creation(comm)
-        if entered > self.now:
-            return
         gone = self.aborted <= self.now
         i, size = self.rows[(comm.group.name, comm.key)], len(comm.ranks)
         name = self.text(comm.group.desc) if self.settings.names and not comm.key else 0

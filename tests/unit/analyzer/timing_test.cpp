@@ -7,6 +7,7 @@
 #include "align_clocks.h"
 #include "analyze_timing.h"
 #include "bandwidth.h"
+#include "findings_of.h"
 #include "patterns.h"
 #include "timing_draw.h"
 #include "timing_findings.h"
@@ -333,6 +334,37 @@ TEST_CASE("without steps the calls are counted, without the GPU's times the host
     CHECK(unseen.findings.front().ranks == std::vector<int>{6});
     CHECK(unseen.findings.front().confidence == analyzer::Confidence::kLikely);
     CHECK(unseen.since(6) == 25);
+}
+
+TEST_CASE("where a GPU has not come to the newest calls, waits on GPUs are no part of the hosts' times") {
+    constexpr size_t kNewest = 12;
+    TimedOptions options = job_of(1);
+    options.tp = 1;
+    options.steps = 20;
+    options.noise = false;
+    options.step_marks = false;
+    TimedJob job(options);
+    analyzer::Run run = test::run_of(job);
+    REQUIRE(test::findings_of(run).empty());
+    for (analyzer::Process& process : run.processes) {
+        for (analyzer::Member& member : process.members) {
+            std::vector<analyzer::Arrival>& arrivals = member.arrivals;
+            if (arrivals.size() < 2 * kNewest) {
+                continue;
+            }
+            for (size_t i = arrivals.size() - kNewest; i < arrivals.size(); ++i) {
+                // All hosts issue these calls at once, rank 2 two milliseconds behind the others: once late, not twelve
+                // times. The GPUs are far behind, and wait longer in each than lies between the hosts' calls.
+                const auto place = static_cast<int64_t>(i - (arrivals.size() - kNewest));
+                arrivals[i].entered_ns = arrivals[arrivals.size() - kNewest - 1].entered_ns + 20'000'000 +
+                                         place * 30'000 + (process.rank == 2 ? 2'000'000 : 0);
+                arrivals[i].started_ns = process.rank == 0 ? 0 : arrivals[i].entered_ns + 1'000'000;
+                arrivals[i].ended_ns = 0;
+                arrivals[i].waited_ns = arrivals[i - 1].waited_ns + 1'500'000;
+            }
+        }
+    }
+    CHECK(test::findings_of(run).empty());
 }
 
 TEST_CASE("a slow link is its two hosts', not a rank's") {
