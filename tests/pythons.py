@@ -37,6 +37,12 @@ def interpreters():
     return list(found.values())
 
 
+def some(found):
+    """The oldest and the newest of them; all where $TITAN_NIGHTLY is set."""
+    in_order = sorted(found, key=lambda python: [int(part.rstrip("t")) for part in python.version.split(".")])
+    return found if os.environ.get("TITAN_NIGHTLY") or len(found) < 3 else [in_order[0], in_order[-1]]
+
+
 def missing(found):
     """Known versions that are not among them."""
     return [minor for minor in KNOWN if not any(python.minor == minor for python in found)]

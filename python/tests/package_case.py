@@ -37,7 +37,7 @@ class Case(unittest.TestCase):
         found = [python for python in pythons.interpreters()
                  if tuple(int(part.rstrip("t")) for part in python.minor.split(".")) >= OLDEST]
         self.assertTrue(found)
-        for python in found:
+        for python in pythons.some(found):
             with self.subTest(python=python.version):
                 yield python
 

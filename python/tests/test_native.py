@@ -1,7 +1,9 @@
 """Spans in C (tracer/python_markers) are those in Python: they tell the same, cost no memory, and neither an exception
 of the program's nor torch.compile sees a difference."""
 import argparse
+import os
 import subprocess
+import unittest
 
 import package_case
 from package_case import IN_PYTHON, ROOT
@@ -411,6 +413,7 @@ class Native(package_case.Case):
             self.assertLess(abs(nones), 100)
             self.assertLess(pages, 500)
 
+    @unittest.skipUnless("TITAN_NIGHTLY" in os.environ, "at night: it compiles for ten seconds")
     def test_torch_compile(self):
         command = [str(ROOT / ".venv" / "bin" / "python")]
         if subprocess.run([*command, "-c", "import torch"], capture_output=True, check=False).returncode != 0:
