@@ -10,14 +10,6 @@
 namespace titan::analyzer {
 namespace {
 
-// An event that is not known to have come stands ahead of the work on its own stream: the work may not have begun.
-bool waits_for_an_event(const Process& process, const StreamWork& work) {
-    return std::any_of(process.work.begin(), process.work.end(), [&](const StreamWork& other) {
-        return other.kind == WorkKind::kEventWait && !other.satisfied && other.stream == work.stream &&
-               other.entered_ns < work.entered_ns;
-    });
-}
-
 // The device itself reports that the stream did not reach the call. The blocker is only as sure as the record of the
 // work handed over is complete.
 void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked& blocked, const BlockedBy& by,
@@ -50,10 +42,6 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
         process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
         "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
         "not complete");
-    const bool waits_itself = by.work != nullptr && waits_for_an_event(process, *by.work);
-    finding.doubt(waits_itself && finding.confidence == Confidence::kCertain,
-                  phrase("what {}'s stream {:#x} waits for: an event is ahead of that work", rank_fact(process.rank),
-                         by.work == nullptr ? 0 : by.work->stream));
 }
 
 }  // namespace

@@ -62,9 +62,6 @@ Sentence call_of_waiter(const Run& run, const WaitNode& node, const Waiter& wait
                                                 : call_fact(run, node.communicator, waiter.entry->kind, node.sequence);
 }
 
-// Members may rightly pass different counts.
-bool has_own_sizes(OpKind kind) { return kind == OpKind::kAllToAll || kind == OpKind::kOtherCollective; }
-
 // Ranks that wait in equal calls.
 struct WaitingSide {
     Sentence call;
@@ -88,9 +85,8 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
         }
         const Sentence call = call_of_waiter(run, node, waiter);
         const std::string arguments = arguments_text(*waiter.entry);
-        const bool may_differ = waiter.entry->arguments_lost || has_own_sizes(waiter.entry->kind);
         auto side = std::find_if(sides.begin(), sides.end(), [&](const WaitingSide& known) {
-            return known.call.text() == call.text() && (may_differ || known.arguments == arguments);
+            return known.call.text() == call.text() && (waiter.entry->arguments_lost || known.arguments == arguments);
         });
         if (side == sides.end()) {
             side = sides.insert(side, {call, arguments, site_text(process, *waiter.entry), {}});
