@@ -88,25 +88,55 @@ bool OpenFile::read_into(ImageBuffer& image) const {
     return true;
 }
 
-std::optional<Error> write_private_file(const std::string& path, std::span<const std::byte> bytes) {
-    const std::string temporary = path + ".tmp" + std::to_string(::getpid());
-    const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (descriptor < 0) {
+PrivateFile::PrivateFile(std::string path, std::string temporary, Fd file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+PrivateFile::PrivateFile(PrivateFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      file_(std::move(other.file_)),
+      error_(other.error_) {}
+
+PrivateFile::~PrivateFile() {
+    if (!temporary_.empty()) {
+        ::unlink(temporary_.c_str());
+    }
+}
+
+Result<PrivateFile> PrivateFile::create(std::string path) {
+    std::string temporary = path + ".tmp" + std::to_string(::getpid());
+    Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file.valid()) {
         return Error(std::strerror(errno));
     }
-    const auto failed = [&](int error) {
-        ::unlink(temporary.c_str());
-        return Error(std::strerror(error));
-    };
-    if (!write_all(descriptor, bytes.data(), bytes.size())) {
-        const int error = errno;
-        ::close(descriptor);
-        return failed(error);
+    return PrivateFile(std::move(path), std::move(temporary), std::move(file));
+}
+
+bool PrivateFile::write(std::span<const std::byte> bytes) {
+    if (error_ == 0 && !write_all(file_.get(), bytes.data(), bytes.size())) {
+        error_ = errno;
     }
-    if (::close(descriptor) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
-        return failed(errno);
+    return error_ == 0;
+}
+
+std::optional<Error> PrivateFile::finish() {
+    if (error_ == 0 && (!file_.close_now() || ::rename(temporary_.c_str(), path_.c_str()) != 0)) {
+        error_ = errno;
     }
+    if (error_ != 0) {
+        return Error(std::strerror(error_));
+    }
+    temporary_.clear();
     return std::nullopt;
+}
+
+std::optional<Error> write_private_file(const std::string& path, std::span<const std::byte> bytes) {
+    Result<PrivateFile> file = PrivateFile::create(path);
+    if (!file) {
+        return file.error();
+    }
+    file->write(bytes);
+    return file->finish();
 }
 
 }  // namespace titan

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "host/image_buffer.h"
 #include "host/result.h"
 
@@ -44,8 +45,29 @@ class OpenFile {
     uint32_t owner_ = 0;
 };
 
-// Writes a file that only its owner may read (0600), complete under a temporary name first, so that nobody reads half
-// of it. Replaces a file of that name, and never follows a link. Nothing is left behind on an error.
+// A file that only its owner may read (0600), complete under a temporary name first, so that nobody reads half of it.
+// Replaces a file of that name, and never follows a link. Nothing is left behind unless finish() has succeeded.
+class PrivateFile {
+  public:
+    static Result<PrivateFile> create(std::string path);
+    PrivateFile(PrivateFile&& other) noexcept;
+    PrivateFile& operator=(PrivateFile&&) = delete;
+    ~PrivateFile();
+
+    // False: it could not be written; finish() says why.
+    bool write(std::span<const std::byte> bytes);
+    std::optional<Error> finish();
+
+  private:
+    PrivateFile(std::string path, std::string temporary, Fd file);
+
+    std::string path_;
+    std::string temporary_;  // empty: there is none any more
+    Fd file_;
+    int error_ = 0;  // errno of the first write that failed
+};
+
+// Likewise, in one go.
 std::optional<Error> write_private_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace titan
