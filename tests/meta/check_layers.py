@@ -31,6 +31,7 @@ ALLOWED_GPU = {"interpose", "tests/simgpu"}
 THIRD_PARTY = {  # prefix or header -> the layers that may use it
     "fmt/": {"base/host", "tracer", "analyzer", "formats", "tools"},
     "CLI/": {"base/host"},
+    "protozero/": {"analyzer"},
     "nlohmann/": {"base/host"},
     "zstd": {"formats"},
     "libunwind": {"tracer"},

@@ -1,0 +1,204 @@
+#include "timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "analyze_timing.h"
+#include "chrome_format.h"
+#include "diagnose.h"
+#include "host/words.h"
+#include "named_stacks.h"
+#include "perfetto_format.h"
+
+namespace titan::analyzer {
+namespace {
+
+// When a process was in some of these steps, on its own clock.
+class StepWindow : public RecordVisitor {
+  public:
+    explicit StepWindow(std::pair<int64_t, int64_t> steps) : steps_(steps) {}
+
+    void marker(const MarkerRecord& record) override {
+        if (record.raw.kind == format::MarkerKind::kStep) {
+            see(static_cast<int64_t>(record.raw.value), record.of.realtime_ns(record.raw.ticks));
+        }
+    }
+    void collective(const CollectiveRecord& record) override {
+        see(record.raw.step, record.of.realtime_ns(record.raw.entered_ticks));
+    }
+
+    // Nothing where the record has none of them.
+    std::optional<TimeWindow> found() const {
+        return from_ns_ == INT64_MAX ? std::nullopt : std::optional(TimeWindow{from_ns_, until_ns_});
+    }
+
+  private:
+    void see(int64_t step, int64_t at_ns) {
+        if (step >= steps_.first && step <= steps_.second) {
+            from_ns_ = std::min(from_ns_, at_ns);
+        } else if (step > steps_.second) {
+            until_ns_ = std::min(until_ns_, at_ns);
+        }
+    }
+
+    std::pair<int64_t, int64_t> steps_;
+    int64_t from_ns_ = INT64_MAX;
+    int64_t until_ns_ = INT64_MAX;
+};
+
+class Writer {
+  public:
+    Writer(const Run& run, const TimelineOptions& options, TraceFormat& format)
+        : run_(run), options_(options), format_(format), timing_(analyze_timing(run)), diagnosis_(diagnose(run)) {}
+
+    Result<Timeline> write() {
+        if (options_.around_hang_ns && !set_window_around_hang()) {
+            return Error("the verdict is not about a hang: there is no moment to draw around");
+        }
+        std::vector<const Process*> wanted;
+        for (const Process* process : reader_.processes()) {
+            if (options_.ranks.empty() || options_.ranks.contains(process->rank)) {
+                wanted.push_back(process);
+            }
+        }
+        write_verdict();
+        for (size_t i = 0; i < wanted.size(); ++i) {
+            write_process(*wanted[i], options_.most_bytes / wanted.size());
+            if (options_.progress) {
+                options_.progress(i + 1, wanted.size());
+            }
+        }
+        format_.finish();
+        if (timeline_.processes == 0) {
+            return Error(timeline_.notes.empty() ? "no rank fits" : timeline_.notes.front());
+        }
+        if (timeline_.counts.left_out != 0) {
+            timeline_.notes.push_back(fmt::format(
+                "the oldest {} left out to stay near {} MB: choose --rank, --step or --around-hang, or "
+                "raise --limit-mb",
+                many_counted(timeline_.counts.left_out, "slice") + verb_form(timeline_.counts.left_out, " is", " are"),
+                options_.most_bytes >> 20));
+        }
+        timeline_.notes.insert(timeline_.notes.end(), reader_.problems().begin(), reader_.problems().end());
+        for (const Warning& warning : diagnosis_.warnings) {
+            timeline_.notes.push_back(warning.summary);
+        }
+        return std::move(timeline_);
+    }
+
+  private:
+    bool set_window_around_hang() {
+        const auto hang = std::find_if(diagnosis_.findings.begin(), diagnosis_.findings.end(),
+                                       [](const Finding& finding) { return finding.hangs && finding.since_ns != 0; });
+        if (hang == diagnosis_.findings.end()) {
+            return false;
+        }
+        window_ = {hang->since_ns - *options_.around_hang_ns, hang->since_ns + *options_.around_hang_ns};
+        return true;
+    }
+
+    // The findings have tracks of their own, above the ranks.
+    void write_verdict() {
+        TraceTrack track;
+        for (const Finding& finding : diagnosis_.findings) {
+            if (finding.since_ns <= 0) {
+                continue;
+            }
+            if (track.id == 0) {
+                track = {next_track_ + 1, next_track_, "findings", 0, false};
+                next_track_ += 2;
+                format_.process(track.process, "titantrace");
+                format_.track(track);
+            }
+            const std::string summary = finding.summary.text();
+            std::string encoded;
+            format_.encode({summary, {}, 0}, encoded);
+            format_.instant(track, finding.since_ns, encoded);
+            ++timeline_.counts.instants;
+        }
+    }
+
+    std::optional<uint32_t> index_of(const Process& process) const {
+        const Process* first = run_.processes.data();
+        const bool is_of_run = &process >= first && &process < first + run_.processes.size();
+        return is_of_run ? std::optional(static_cast<uint32_t>(&process - first)) : std::nullopt;
+    }
+
+    void write_process(const Process& process, uint64_t most_bytes) {
+        const Result<ProcessRecords> records = reader_.open(process);
+        if (!records) {
+            timeline_.notes.push_back(fmt::format("rank {}: {}", process.rank, records.error().text()));
+            return;
+        }
+        const std::optional<uint32_t> index = index_of(process);
+        ProcessTimeline::Options options;
+        options.common_ns = [&](int64_t ns) { return index ? timing_.clocks.common_ns(*index, ns) : ns; };
+        options.window = window_;
+        options.most_bytes = most_bytes;
+        options.end_ns = options.common_ns(std::max(process.ending.seen_ns, process.now_ns));
+        if (options_.steps) {
+            StepWindow steps(*options_.steps);
+            records->visit(RecordKind::kMarker, steps);
+            records->visit(RecordKind::kCollective, steps);
+            const std::optional<TimeWindow> found = steps.found();
+            if (!found) {
+                timeline_.notes.push_back(fmt::format("rank {} has none of these steps on record", process.rank));
+                return;
+            }
+            options.window = {options.common_ns(found->from_ns),
+                              found->until_ns == INT64_MAX ? INT64_MAX : options.common_ns(found->until_ns)};
+        }
+        ProcessTimeline drawn(run_, format_, std::move(options));
+        drawn.collect(*records);
+        add_lateness(process, drawn);
+        const uint64_t id = next_track_++;
+        format_.process(id, fmt::format("rank {} on {}, pid {}", process.rank, process.host, process.pid));
+        const TimelineCounts counts = drawn.write(id, next_track_);
+        timeline_.counts.slices += counts.slices;
+        timeline_.counts.joined += counts.joined;
+        timeline_.counts.instants += counts.instants;
+        timeline_.counts.values += counts.values;
+        timeline_.counts.left_out += counts.left_out;
+        ++timeline_.processes;
+    }
+
+    void add_lateness(const Process& process, ProcessTimeline& drawn) {
+        for (const RankTiming& rank : timing_.ranks) {
+            if (index_of(process) != rank.process) {
+                continue;
+            }
+            const TimeAxis& axis = timing_.axes[rank.axis];
+            for (size_t i = 0; i < rank.costs.size(); ++i) {
+                drawn.add_value("the others wait for it, ms", static_cast<int64_t>(axis.when_ns[i]),
+                                rank.costs[i] * 1e-6);
+            }
+        }
+    }
+
+    const Run& run_;
+    const TimelineOptions& options_;
+    TraceFormat& format_;
+    Timing timing_;
+    Diagnosis diagnosis_;
+    Symbols symbols_{Symbols::Search::kEverywhere};
+    RecordReader reader_{run_, symbols_};
+    TimeWindow window_;
+    uint64_t next_track_ = 1;
+    Timeline timeline_;
+};
+
+}  // namespace
+
+Result<Timeline> write_timeline(const Run& run, const TimelineOptions& options, const TraceFormat::Write& write) {
+    std::unique_ptr<TraceFormat> format;
+    if (options.chrome) {
+        format = std::make_unique<ChromeFormat>(write);
+    } else {
+        format = std::make_unique<PerfettoFormat>(write);
+    }
+    return Writer(run, options, *format).write();
+}
+
+}  // namespace titan::analyzer
