@@ -404,8 +404,8 @@ bool begin_leaving() {
            }) == 0;
 }
 
-void leave_job() {
-    if (member.segment == nullptr) {
+void leave_job(bool is_last) {
+    if (member.segment == nullptr || !is_last) {
         return;
     }
     JobSegment& segment = *member.segment;

@@ -84,8 +84,9 @@ uint32_t take_journal_number();
 
 // A clean end, in two steps. From the first on, another process speaks for the node; it tells whether none is left to.
 bool begin_leaving();
-// Once all processes of the job on this node have left in order and none has dumped, removes rings and segment.
-void leave_job();
+// Once all processes of the job on this node have left in order and none has dumped, removes rings and segment. Only
+// the last one does: it may still save what is in the rings when the others are through.
+void leave_job(bool is_last);
 
 // For tests: forgets that this process ever joined.
 void forget_job();

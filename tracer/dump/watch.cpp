@@ -531,7 +531,7 @@ void session_exit(int status) {
         if (state.save != nullptr) {
             state.save(*current, is_last);
         }
-        leave_job();
+        leave_job(is_last);
     }
 }
 

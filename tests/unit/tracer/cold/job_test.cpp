@@ -115,6 +115,37 @@ TEST_CASE("a job that ends in order leaves nothing") {
     CHECK_FALSE(fs::exists(scratch.dumps()));
 }
 
+TEST_CASE("rings stay until the last of the job has saved what it wants of them") {
+    Scratch scratch;
+    const auto tell = [&](const char* what) {
+        close(open(scratch.path(what).c_str(), O_CREAT | O_RDWR, 0600));
+        return true;
+    };
+    const auto hear = [&](const char* what) { return eventually([&] { return fs::exists(scratch.path(what)); }); };
+    const auto rings = [&] { return titan::test::list_dir(scratch.ring_dir()).size(); };  // and the segment
+    const auto first = [&] {
+        const bool was_last =
+            start_session() == nullptr || !tell("recorded") || !hear("both record") || begin_leaving();
+        tell("left");
+        hear("the other saves");
+        leave_job(was_last);
+        tell("through");
+        return was_last ? 1 : 0;
+    };
+    const auto second = [&] {
+        const bool is_last =
+            start_session() != nullptr && hear("recorded") && tell("both record") && hear("left") && begin_leaving();
+        tell("the other saves");
+        const bool are_there = hear("through") && rings() == 3;
+        leave_job(is_last);
+        return is_last && are_there && rings() == 0 ? 0 : 1;
+    };
+    const pid_t a = start_child(rank_environment(scratch, 0, 2), first, scratch.path("errors"));
+    const pid_t b = start_child(rank_environment(scratch, 1, 2), second, scratch.path("errors"));
+    CHECK(wait_child(a) == 0);
+    CHECK(wait_child(b) == 0);
+}
+
 TEST_CASE("a rank that is killed is noticed, and a survivor writes its dump") {
     Scratch scratch;
     Ranks ranks;
