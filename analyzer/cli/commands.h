@@ -55,6 +55,7 @@ Command diagnose_command(CommandLine& app);  // the default one: options of the 
 Command show_command(CommandLine& app);
 Command metrics_command(CommandLine& app);
 Command stragglers_command(CommandLine& app);
+Command summary_command(CommandLine& app);
 Command timeline_command(CommandLine& app);
 Command export_command(CommandLine& app);
 Command layout_command(CommandLine& app);

@@ -34,6 +34,8 @@ examples:
 
 Exit status: 0 written, 2 unusable input or arguments, or the file could not be written.)";
 
+constexpr size_t kWriteBytes = 1 << 20;
+
 struct TimelineArguments {
     CommonOptions common;
     std::vector<std::string> beside;
@@ -93,10 +95,19 @@ int run_timeline(TimelineArguments& arguments) {
     }
     options.progress = progress_bar("drawing");
     uint64_t written_bytes = 0;
+    std::string pending;
+    const auto flush = [&] {
+        written_bytes += pending.size();
+        file->write(std::as_bytes(std::span(pending)));
+        pending.clear();
+    };
     const auto timeline = write_timeline(*run, options, [&](std::string_view bytes) {
-        written_bytes += bytes.size();
-        file->write(std::as_bytes(std::span(bytes)));
+        pending.append(bytes);
+        if (pending.size() >= kWriteBytes) {
+            flush();
+        }
     });
+    flush();
     if (!timeline) {
         return fail(timeline.error().text());
     }

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""titan-analyze summary, against sums over what `show` lists."""
+
+import collections
+import json
+import math
+import statistics
+import sys
+
+import harness
+
+PROGRAM = """
+import os, pathlib, time, titantrace
+rank = int(os.environ["RANK"])
+titantrace.label("starts", "now")
+pathlib.Path(f"recording-{rank}").touch()
+while len(list(pathlib.Path().glob("recording-*"))) < 4:  # one job, however late a rank starts
+    time.sleep(0.01)
+for step in range(12):
+    titantrace.step(step)
+    with titantrace.span("forward"):
+        time.sleep(0.05 if rank == 2 else 0.001)
+    if rank != 0:
+        with titantrace.span("loss"):
+            pass
+titantrace.step(12)
+titantrace.dump()
+"""
+
+
+class Summary(harness.Case):
+    def summary(self, *options, status=harness.HEALTHY):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "summary", self.place.dumps, "--no-rings",
+                               *options], self.place.env(preload=False))
+        self.assertEqual(done.status, status, done.stdout + done.stderr)
+        return done
+
+    def rows(self, *options):
+        return {(row["kind"], row["name"]): row
+                for row in map(json.loads, self.summary("--json", *options).stdout.splitlines())}
+
+    def check(self, row, durations_ns):
+        """`durations_ns` by rank."""
+        every = [one for of_rank in durations_ns.values() for one in of_rank]
+        self.assertEqual(row["count"], len(every))
+        self.assertAlmostEqual(row["sum_ns"] / sum(every), 1, delta=0.001)  # of ticks; `show` rounds to ns
+        self.assertAlmostEqual(row["std_ns"] / max(statistics.pstdev(every), 1), 1, delta=0.01)
+        self.assertAlmostEqual(row["min_ns"], min(every), delta=5)
+        self.assertAlmostEqual(row["max_ns"], max(every), delta=5)
+        for key, share in (("p50_ns", 0.5), ("p95_ns", 0.95), ("p99_ns", 0.99)):
+            exact = sorted(every)[math.ceil(len(every) * share) - 1]
+            self.assertAlmostEqual(row[key], exact, delta=5 + 0.011 * exact, msg=key)
+        self.assertEqual(row["ranks"], sorted(durations_ns))
+        slowest = max(durations_ns, key=lambda rank: statistics.mean(durations_ns[rank]))
+        self.assertEqual(row["slowest_rank"], slowest if len(durations_ns) > 1 else -1)
+
+    def test_steps_and_spans(self):
+        jobs = [self.place.start([sys.executable, "-c", PROGRAM],
+                                 self.place.env(RANK=rank, WORLD_SIZE=4, PYTHONPATH=harness.ROOT / "python"))
+                for rank in range(4)]
+        for job in jobs:
+            self.assertEqual(job.wait(), 0, job.stderr)
+        markers = self.place.show(self.place.dumps, "--markers")
+        begun, spans, steps, newest = {}, collections.defaultdict(lambda: collections.defaultdict(list)), {}, {}
+        for marker in markers:
+            rank, at_ns = marker["rank"], marker["realtime_ns"]
+            if marker["marker"] == "span_begin":
+                begun[rank, marker["span"]] = at_ns
+            elif marker["marker"] == "span_end":
+                spans[marker["name"]][rank].append(at_ns - begun[rank, marker["span"]])
+            elif marker["marker"] == "step":
+                if rank in newest:
+                    steps.setdefault(rank, []).append(at_ns - newest[rank])
+                newest[rank] = at_ns
+        rows = self.rows()
+        self.assertEqual(set(rows), {("step", "step"), ("span", "forward"), ("span", "loss")})
+        self.check(rows["step", "step"], steps)
+        self.check(rows["span", "forward"], spans["forward"])
+        self.check(rows["span", "loss"], spans["loss"])
+        forward = rows["span", "forward"]
+        self.assertEqual((forward["slowest_rank"], forward["phase"]), (2, "model_forward"))
+        self.assertEqual((rows["span", "loss"]["ranks"], rows["span", "loss"]["ranks_on_record"]), ([1, 2, 3], 4))
+        whole_ns = sum(map(sum, steps.values()))
+        self.assertAlmostEqual(rows["span", "forward"]["share_of_steps"],
+                               sum(map(sum, spans["forward"].values())) / whole_ns, places=4)
+        self.assertEqual(self.rows("--skip-steps", "10")["step", "step"]["count"], 4 * 2)
+        self.assertEqual(self.rows("--step", "3-5")["span", "forward"]["count"], 4 * 3)
+        self.assertEqual(self.rows("--rank", "2")["step", "step"]["ranks"], [2])
+        text = self.summary().stdout
+        self.assertRegex(text, r"\nforward +span +48 .* 4 of 4 +rank 2: ")
+        self.assertRegex(text, r"\nloss +span +36 .* 3 of 4 ")
+        self.assertIn("1 row more, shorter in sum", self.summary("--top", "1").stdout)
+        self.summary("--rank", "77", status=harness.FINDINGS)
+
+    def test_calls(self):
+        for method in "timing", "off":
+            with self.subTest(method=method):
+                self.place = self.new_place()
+                done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "8"],
+                                      self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_GPU_PROGRESS=method))
+                self.assertEqual(done.status, 0, done.stderr)
+                calls = collections.defaultdict(list)
+                for call in self.place.show(self.place.dumps):
+                    if call["op"] in ("all_reduce", "all_gather", "reduce_scatter"):
+                        kind = "GPU" if call["gpu_started_ticks"] is not None else "host"
+                        calls[kind, f"{call['op']} on {call['communicator_name']}"].append(call)
+                rows = self.rows()
+                self.assertEqual({kind for kind, _ in calls}, {"GPU" if method == "timing" else "host"})
+                counted = {key: row["count"] for key, row in rows.items() if key in calls}
+                self.assertEqual(counted, {key: len(of) for key, of in calls.items()})
+                for key, of in calls.items():
+                    self.assertEqual(rows[key]["bytes"], sum(call["count"] * 4 for call in of))
+                    self.assertEqual(rows[key]["bus_gb_per_s"] is not None, method == "timing")
+
+
+if __name__ == "__main__":
+    harness.main()
