@@ -51,6 +51,11 @@ CallRecord call_of(const CollectiveRecord& record) {
     return call;
 }
 
+uint64_t bytes_of(const CollectiveRecord& record) {
+    const uint64_t size_bytes = format::datatype_size_bytes(record.raw.datatype);
+    return size_bytes != 0 && record.raw.count > INT64_MAX / size_bytes ? 0 : record.raw.count * size_bytes;
+}
+
 CallRecord call_of(const TorchCallRecord& record) {
     const fr::Entry& raw = record.raw;
     const int64_t number = raw.is_p2p ? raw.p2p_seq_id : raw.collective_seq_id;

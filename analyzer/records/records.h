@@ -85,6 +85,7 @@ struct CallRecord {
 };
 CallRecord call_of(const CollectiveRecord& record);
 CallRecord call_of(const TorchCallRecord& record);
+uint64_t bytes_of(const CollectiveRecord& record);  // as passed; 0 where a damaged count makes it no number
 
 class RecordVisitor {
   public:

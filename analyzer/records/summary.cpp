@@ -32,11 +32,6 @@ std::string role_of(const Run& run, const CollectiveEntry& call) {
                                         : fmt::format("communicators of {} ranks", communicator.size);
 }
 
-uint64_t bytes_of(const CollectiveEntry& call) {
-    const uint64_t size_bytes = format::datatype_size_bytes(call.datatype);
-    return size_bytes != 0 && call.count > UINT64_MAX / size_bytes ? 0 : call.count * size_bytes;
-}
-
 }  // namespace
 
 int SummaryRow::slowest_rank() const {
@@ -78,8 +73,8 @@ class Summary::Reader : public RecordVisitor {
         if (row != nullptr) {
             const auto index = into_.run_.find_communicator(raw.communicator_id);
             const int members = index ? into_.run_.communicators[*index].size : 1;
-            row->bytes += bytes_of(raw);
-            row->bus_bytes += static_cast<uint64_t>(bus_bytes(raw.kind, bytes_of(raw), members));
+            row->bytes += bytes_of(record);
+            row->bus_bytes += static_cast<uint64_t>(bus_bytes(raw.kind, bytes_of(record), members));
         }
     }
 

@@ -45,11 +45,6 @@ uint64_t flow_of(const TorchCallRecord& record, const CallRecord& call) {
     return fnv1a64(key.data(), key.size());
 }
 
-int64_t bytes_of(const CollectiveEntry& call) {
-    const uint64_t size_bytes = format::datatype_size_bytes(call.datatype);
-    return call.count > static_cast<uint64_t>(INT64_MAX) / 16 ? 0 : static_cast<int64_t>(call.count * size_bytes);
-}
-
 }  // namespace
 
 ProcessTimeline::ProcessTimeline(const Run& run, TraceFormat& format, Options options)
@@ -159,7 +154,7 @@ void ProcessTimeline::collective(const CollectiveRecord& record) {
         told.push_back({"communicator", std::string_view(id)});
         told.push_back({"count", static_cast<int64_t>(raw.count)});
         told.push_back({"datatype", std::string_view(datatype)});
-        told.push_back({"bytes", bytes_of(raw)});
+        told.push_back({"bytes", static_cast<int64_t>(bytes_of(record))});
     }
     if (raw.reduction != Reduction::kNoReduction) {
         told.push_back({"reduction", std::string_view(reduction)});
@@ -192,7 +187,7 @@ void ProcessTimeline::collective(const CollectiveRecord& record) {
     details.flow = flow_of(raw);
     const auto index = run_.find_communicator(raw.communicator_id);
     if (finished && finished_ns > started_ns && index) {
-        const double bytes = bus_bytes(raw.kind, static_cast<uint64_t>(bytes_of(raw)), run_.communicators[*index].size);
+        const double bytes = bus_bytes(raw.kind, bytes_of(record), run_.communicators[*index].size);
         told.push_back({"bus GB/s", bytes / static_cast<double>(finished_ns - started_ns)});
         add_value("bus GB/s of " + communicator, started_ns, bytes / static_cast<double>(finished_ns - started_ns));
     }
