@@ -19,7 +19,7 @@ using format::CollectiveEntry;
 using format::MarkerEntry;
 using format::MarkerKind;
 
-constexpr size_t kSliceBytes = 2 * 32;  // of a slice in a file, beside its details
+constexpr size_t kSliceBytes = 64;  // of the begin and the end of a slice in a file, beside its details
 
 // Equal on all ranks that take part. A send and its receive are a flow of their own.
 uint64_t flow_of(const CollectiveEntry& call) {

