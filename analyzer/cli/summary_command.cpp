@@ -30,8 +30,6 @@ Exit status: 0 there is a summary, 1 nothing that it sums up is on record, 2 unu
 struct SummaryArguments {
     CommonOptions common;
     std::string ranks, steps;
-    uint64_t skip_steps = 0;
-    uint64_t most = 40;
     SummaryReportOptions options;
 };
 
@@ -40,8 +38,6 @@ int run_summary(SummaryArguments& arguments) {
     if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps)) {
         return kExitUnusable;
     }
-    options.what.skip_steps = static_cast<int64_t>(arguments.skip_steps);
-    options.most = arguments.most;
     LoadOptions load = arguments.common.load_options();
     load.with_journals = true;
     const auto run = load_run(load);
@@ -64,9 +60,9 @@ Command summary_command(CommandLine& app) {
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
     command.option("--step", arguments->steps, "step or range");
-    command.option("--skip-steps", arguments->skip_steps, "leave out the first N steps on record")
+    command.option("--skip-steps", arguments->options.what.skip_steps, "leave out the first N steps on record")
         .between(0, 1'000'000'000);
-    command.option("--top", arguments->most, "rows of each kind, 0 for all").show_default();
+    command.option("--top", arguments->options.most, "rows of each kind, 0 for all").show_default();
     command.flag("--json", arguments->options.json, "JSON Lines, one object per row");
     return {&command, [arguments] { return run_summary(*arguments); }};
 }

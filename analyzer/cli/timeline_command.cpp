@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 
-#include "align_clocks.h"
 #include "commands.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
@@ -46,7 +45,7 @@ struct TimelineArguments {
 };
 
 // Writes the manifest for traces of PyTorch's profiler.
-std::optional<Error> write_manifest(const Run& run, const std::string& timeline,
+std::optional<Error> write_manifest(const Run& run, const Clocks& clocks, const std::string& timeline,
                                     const std::vector<std::string>& beside) {
     std::vector<KinetoTrace> traces;
     std::string names;
@@ -56,18 +55,18 @@ std::optional<Error> write_manifest(const Run& run, const std::string& timeline,
             return trace.error().within(printable(path));
         }
         traces.push_back(*trace);
-        names += " " + printable(path);
+        names += " " + shell_quoted(path);
     }
     const std::string path = timeline + ".manifest.json";
-    const std::string text = manifest_of(run, align_clocks(run), timeline, traces).dump(2) + "\n";
+    const std::string text = manifest_of(run, clocks, timeline, traces).dump(2) + "\n";
     if (const auto error = write_private_file(path, std::as_bytes(std::span(text)))) {
         return error->within(printable(path));
     }
     print(
-        "{}: {} on the same clock; this packs them for https://ui.perfetto.dev:\n  tar cf {}.tar "
+        "{}: {} on the same clock; this packs them for https://ui.perfetto.dev:\n  tar cf {} "
         "--transform='s|.*/||' {} {}{}\n",
-        printable(path), counted(traces.size(), "trace"), printable(timeline), printable(path), printable(timeline),
-        names);
+        printable(path), counted(traces.size(), "trace"), shell_quoted(timeline + ".tar"), shell_quoted(path),
+        shell_quoted(timeline), names);
     return std::nullopt;
 }
 
@@ -123,7 +122,7 @@ int run_timeline(TimelineArguments& arguments) {
         say("titan-analyze: {}\n", note);
     }
     if (!arguments.beside.empty()) {
-        if (const auto error = write_manifest(*run, arguments.into, arguments.beside)) {
+        if (const auto error = write_manifest(*run, timeline->clocks, arguments.into, arguments.beside)) {
             return fail(error->text());
         }
     }

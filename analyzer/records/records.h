@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -151,6 +152,18 @@ class RecordReader {
     const std::vector<const Process*>& processes() const { return processes_; }
     // Of its journals.
     const std::vector<std::string>& problems() const { return journals_.problems(); }
+    // Those that our tracer recorded and that can be read, of these ranks; of all where there are none.
+    template <typename Visit>
+    void visit_ours(const std::set<int>& ranks, const Visit& visit) {
+        for (const Process* process : processes_) {
+            if (process->source.is_flight_recorder || (!ranks.empty() && !ranks.contains(process->rank))) {
+                continue;
+            }
+            if (const auto records = open(*process)) {
+                visit(*records);
+            }
+        }
+    }
     // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
     Result<ProcessRecords> open(const Process& process);
     // Stacks of its threads. Notes say why there are none.

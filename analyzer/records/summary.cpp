@@ -90,7 +90,8 @@ class Summary::Reader : public RecordVisitor {
 
     bool is_wanted(int64_t step) const {
         const SummaryOptions& options = into_.options_;
-        return (options.skip_steps == 0 || (begun_ticks_ != 0 && step >= first_step_ + options.skip_steps)) &&
+        return (options.skip_steps == 0 ||
+                (begun_ticks_ != 0 && step >= first_step_ + static_cast<int64_t>(options.skip_steps))) &&
                (!options.steps || (step >= options.steps->first && step <= options.steps->second));
     }
 

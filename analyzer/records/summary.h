@@ -35,7 +35,7 @@ struct SummaryRow {
 
 struct SummaryOptions {
     std::optional<std::pair<int64_t, int64_t>> steps;
-    int64_t skip_steps = 0;  // the first ones on record, of each rank
+    uint64_t skip_steps = 0;  // the first ones on record, of each rank
 };
 
 // Not thread-safe.

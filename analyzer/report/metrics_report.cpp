@@ -55,14 +55,7 @@ StepMetrics metrics_of(const Run& run, const std::set<int>& ranks) {
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     StepMetrics metrics;
-    for (const Process* process : reader.processes()) {
-        if (process->source.is_flight_recorder || (!ranks.empty() && !ranks.contains(process->rank))) {
-            continue;
-        }
-        if (const auto records = reader.open(*process)) {
-            metrics.add(*records);
-        }
-    }
+    reader.visit_ours(ranks, [&](const ProcessRecords& records) { metrics.add(records); });
     return metrics;
 }
 

@@ -110,14 +110,7 @@ bool report_summary(const Run& run, const SummaryReportOptions& options,
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     Summary summary(run, options.what);
-    for (const Process* process : reader.processes()) {
-        if (process->source.is_flight_recorder || (!options.ranks.empty() && !options.ranks.contains(process->rank))) {
-            continue;
-        }
-        if (const auto records = reader.open(*process)) {
-            summary.add(*records);
-        }
-    }
+    reader.visit_ours(options.ranks, [&](const ProcessRecords& records) { summary.add(records); });
     const std::vector<const SummaryRow*> rows = summary.rows();
     if (rows.empty()) {
         return false;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -13,17 +12,12 @@ namespace {
 
 std::string quoted(std::string_view text) { return Json(std::string(text)).dump(); }
 
-// JSON has no NaN.
-std::string number_text(double value) {
-    return std::isfinite(value) ? fmt::format("{}", value) : quoted(fmt::format("{}", value));
-}
-
 std::string value_text(const TraceArgument& argument) {
     if (const auto* text = std::get_if<std::string_view>(&argument.value)) {
         return quoted(*text);
     }
     const auto* whole = std::get_if<int64_t>(&argument.value);
-    return whole != nullptr ? fmt::format("{}", *whole) : number_text(std::get<double>(argument.value));
+    return whole != nullptr ? fmt::format("{}", *whole) : number_or_word(std::get<double>(argument.value)).dump();
 }
 
 }  // namespace
@@ -74,7 +68,7 @@ void ChromeFormat::instant(const TraceTrack& track, int64_t at_ns, std::string_v
 
 void ChromeFormat::value(const TraceTrack& track, int64_t at_ns, double value) {
     event('C', track, at_ns,
-          fmt::format(",\"name\":{},\"args\":{{\"value\":{}}}", quoted(track.name), number_text(value)));
+          fmt::format(",\"name\":{},\"args\":{{\"value\":{}}}", quoted(track.name), number_or_word(value).dump()));
 }
 
 void ChromeFormat::event(char phase, const TraceTrack& track, int64_t at_ns, std::string_view rest) {

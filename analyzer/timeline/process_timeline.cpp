@@ -9,6 +9,7 @@
 #include "bandwidth.h"
 #include "base/hash.h"
 #include "decode_metrics.h"
+#include "host/words.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -144,7 +145,7 @@ void ProcessTimeline::collective(const CollectiveRecord& record) {
     const std::string datatype = datatype_text(raw.datatype);
     const std::string reduction = reduction_text(raw.reduction);
     const std::string span = record.of.text(raw.span);
-    const std::string id = fmt::format("{:016x}", raw.communicator_id);
+    const std::string id = id_text(raw.communicator_id);
     TraceDetails details;
     details.name = name;
     std::vector<TraceArgument>& told = details.arguments;

@@ -85,6 +85,7 @@ class Writer {
         for (const Warning& warning : diagnosis_.warnings) {
             timeline_.notes.push_back(warning.summary);
         }
+        timeline_.clocks = std::move(timing_.clocks);
         return std::move(timeline_);
     }
 

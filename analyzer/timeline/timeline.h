@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "clocks.h"
 #include "process_timeline.h"
 #include "run.h"
 #include "trace_format.h"
@@ -26,6 +27,7 @@ struct TimelineOptions {
 };
 
 struct Timeline {
+    Clocks clocks;  // that it is drawn on
     TimelineCounts counts;
     size_t processes = 0;
     std::vector<std::string> notes;  // what is missing

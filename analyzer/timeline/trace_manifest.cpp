@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -14,8 +13,6 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kHeadBytes = 1 << 20;  // what comes before the events is some kB, with eight GPUs
-
-std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
 
 // The members before the events: they come last, and may take gigabytes.
 std::optional<Json> head_of(std::string text) {
@@ -68,17 +65,18 @@ Result<KinetoTrace> read_kineto(const Run& run, const std::string& path) {
 Json manifest_of(const Run& run, const Clocks& clocks, const std::string& timeline,
                  const std::vector<KinetoTrace>& traces) {
     Json files = Json::array();
-    files.push_back({{"path", name_of(timeline)}});
+    files.push_back({{"path", base_name(timeline)}});
     for (const KinetoTrace& trace : traces) {
         const Process& process = run.processes[trace.process];
         const int64_t middle_ns = process.started_ns + (process.now_ns - process.started_ns) / 2;
         const int64_t at_ns = std::max(middle_ns, trace.base_ns);
-        Json is = {{"file", name_of(timeline)}, {"clock", "REALTIME"}, {"ts", clocks.common_ns(trace.process, at_ns)}};
-        files.push_back({{"path", name_of(trace.path)},
+        Json is = {
+            {"file", base_name(timeline)}, {"clock", "REALTIME"}, {"ts", clocks.common_ns(trace.process, at_ns)}};
+        files.push_back({{"path", base_name(trace.path)},
                          {"machine", Json{{"name", process.host}}},
                          {"clocks", Json{{"ts", at_ns - trace.base_ns}, {"is", std::move(is)}}}});
     }
-    Json trace_time = {{"clock", "REALTIME"}, {"file", name_of(timeline)}};
+    Json trace_time = {{"clock", "REALTIME"}, {"file", base_name(timeline)}};
     Json root = Json::object();
     root["perfetto_manifest"] = {{"version", 1}, {"trace_time", std::move(trace_time)}, {"files", std::move(files)}};
     return root;
