@@ -22,6 +22,10 @@ static void all_reduce(long i) {
     (void)i;
     ncclAllReduce(buffer, buffer, 4, ncclFloat32, ncclSum, comm, NULL);
 }
+static void reduce_scatter(long i) {
+    (void)i;
+    ncclReduceScatter(buffer, buffer, 4, ncclFloat32, ncclSum, comm, NULL);
+}
 static void step(long i) { titan_step(i); }
 static void span(long i) {
     (void)i;
@@ -83,6 +87,7 @@ static const struct {
     const char* name;
     void (*call)(long);
 } calls[] = {{"all_reduce", all_reduce},
+             {"reduce_scatter", reduce_scatter},
              {"step", step},
              {"span", span},
              {"event", event},

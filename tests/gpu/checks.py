@@ -150,6 +150,37 @@ def check_missing(setup):
     return {**figures, "summary": finding["summary"]}
 
 
+def check_cupti(setup):
+    """CUPTI names the kernel that keeps a stream, as wrappers do"""
+    place = setup.place()
+    rank = place.start_client("blocked", GPU_CHECK_VICTIM=0, GPU_CHECK_BOUND_S=30, TITANTRACE_CUDA="cupti")
+    analysis = dump_when_settled(place, [rank])
+    if "CUDA calls are interposed instead" in rank.stderr:
+        release(place, [rank])
+        raise Skipped(last_words(rank))
+    finding = expect_verdict(analysis, "gpu_queue_blocked", [0])
+    expect(HOLD_KERNEL in str(finding), f"the finding does not name {HOLD_KERNEL}: {finding['summary']}")
+    kernels = [work["name"] for work in place.show(place.dumps, "--work") if work["work"] == "kernel"]
+    release(place, [rank])
+    return {"kernels": kernels, "confidence": finding["confidence"]}
+
+
+def check_plugin(setup):
+    """NCCL's profiler plugin interface tells how far the channels of each collective are, and what the proxies do"""
+    setup.need_ranks()
+    place, victim = setup.place(), setup.ranks - 1
+    ranks = place.start_clients("missing", setup.ranks, GPU_CHECK_VICTIM=victim, TITANTRACE_NCCL_PLUGIN="progress")
+    finding = expect_verdict(dump_when_settled(place, ranks), "rank_not_arrived", [victim])
+    calls = collectives(place.show(place.dumps, "--rank", 0))
+    channels = [(call["channels"], call["channels_started"], call["channels_finished"]) for call in calls]
+    roles = [row["role"] for row in place.show(place.dumps, "--channels")]
+    release(place, ranks)
+    expect(all(of > 0 and of == finished for of, _, finished in channels[:WARM_UPS]) and channels[-1][2] == 0,
+           f"channels (of the call, started, finished) of rank 0's all_reduces: {channels}")
+    return {"channels": channels, "rows": {role: roles.count(role) for role in sorted(set(roles))},
+            "confidence": finding["confidence"]}
+
+
 def replays_of(place, rank):
     return [call for call in collectives(place.show(place.dumps, "--rank", rank)) if call["flags"] & REPLAYED]
 

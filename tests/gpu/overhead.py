@@ -1,6 +1,7 @@
 """What the tracer costs beside real CUDA and NCCL: the same client without it and with each progress method, in
 turns."""
 
+import os
 import statistics
 
 import harness
@@ -10,6 +11,7 @@ from place import expect, last_words
 # The step is what training pays: a kernel of 5 ms and 20 all_reduces.
 STEP_BUDGET = 1.01
 WITHOUT = "without_preload"
+DDP_ROUNDS = 3
 SETTINGS = {
     WITHOUT: {"preload": False},
     **{method: {"TITANTRACE_GPU_PROGRESS": method} for method in ("off", "events", "timing", "writes")},
@@ -41,6 +43,26 @@ def ratios(medians):
                    if medians[WITHOUT][figure] > 0} for name, figures in medians.items() if name != WITHOUT}
 
 
+def ddp_steps(setup):
+    """{setting: microseconds}: a training of PyTorch whose host sets the pace, alone, with PyTorch's Flight Recorder,
+    and with us."""
+    python = None if setup.simulated else machine.find_pytorch(dict(os.environ))[0]
+    if python is None:
+        return "not measured: no PyTorch with CUDA"
+    without = {"preload": False, "TORCH_FR_BUFFER_SIZE": 0}
+    settings = {WITHOUT: without, "flight_recorder": {**without, "TORCH_FR_BUFFER_SIZE": 2000},
+                "preload": {"TORCH_FR_BUFFER_SIZE": 0}}
+    samples = {name: [] for name in settings}
+    for _ in range(DDP_ROUNDS):
+        for name, chosen in settings.items():
+            place = setup.place()
+            ran = place.start([python, harness.ROOT / "tests" / "gpu" / "train_timed.py"],
+                              place.env(**{"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"), **chosen}))
+            expect(ran.wait(60) == 0, f"{name}: ended with {ran.status}: {last_words(ran)}")
+            samples[name].append(machine.key_values(ran.stdout)["ddp_step_us"])
+    return {name: {"median": statistics.median(values), "all": values} for name, values in samples.items()}
+
+
 def check_overhead(setup):
     """host and device time of launches and collectives, and a step of 5 ms, with each progress method and without us"""
     medians = measure(setup, lambda place, settings: place.start_client("overhead", **settings))
@@ -51,7 +73,7 @@ def check_overhead(setup):
                 [program], place.env(**{"RANK": 0, "WORLD_SIZE": 1, **settings}))).items():
             medians[name].update(figures)
     compared = ratios(medians)
-    figures = {"medians": medians, "ratios": compared, "budget_step_ms": STEP_BUDGET,
+    figures = {"medians": medians, "ratios": compared, "ddp_step_us": ddp_steps(setup), "budget_step_ms": STEP_BUDGET,
                "cuda_runtime": "measured" if runtime is True else f"not measured: {runtime}"}
     expect(all("step_ms" in row and "launch_host_ns" in row for row in compared.values()),
            f"figures are missing: {medians}")

@@ -27,6 +27,7 @@ class Setup:
         self.no_way = ""  # or why none did
         self.runtime = True   # the runtime client can run; else the reason
         self.places = []
+        self.keep = None  # where to leave what the programs wrote
         self.described = {}
 
     def place(self):
@@ -80,6 +81,12 @@ class Place(harness.Place):
         harness.wait_for(lambda: self.dumped_ranks() == set(range(size)), 20, "all ranks dump")
 
     def close(self):
+        for started in self.ran:
+            started.end()
+        if self.setup.keep:
+            kept = self.setup.keep / f"{len(list(self.setup.keep.glob('*'))):03}"
+            shutil.copytree(self.path, kept / "place", ignore_dangling_symlinks=True)
+            shutil.copytree(self.rings, kept / "rings")
         super().close()
         shutil.rmtree(self.rings, ignore_errors=True)
 

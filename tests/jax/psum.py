@@ -35,8 +35,11 @@ def load(step):
                                                   np.full(4 * local, process + 1, np.float32))
 
 
+# On one real GPU, which all processes share (tests/gpu).
+shared = os.environ.get("PSUM_SHARED_DEVICE")
 jax.distributed.initialize(f"localhost:{port}", processes, process,
-                           local_device_ids=range(process * local, (process + 1) * local))
+                           local_device_ids=range(process * local, (process + 1) * local) if shared is None
+                           else [int(shared)])
 mesh = Mesh(np.array(jax.devices()), ("data",))
 total = over_all_devices(lambda batch: jax.lax.psum(batch, "data"), P())
 gathered = over_all_devices(lambda batch: jax.lax.all_gather(batch, "data"), P("data"))

@@ -275,7 +275,11 @@ void note_async_error(const void* comm, int call_result, int async_error) {
         return;
     }
     // A non-blocking creation is over. Not before now does NCCL tell the device.
-    complete_communicator(*communicator);
+    if (Thread* const thread = outermost_thread(MayStart::kNever); thread != nullptr) {
+        go_inside_here(*thread);
+        complete_communicator(*communicator);
+        go_outside(*thread);
+    }
     store_field(communicator->record->create_result, kSuccess);
     store_field(communicator->record->ready_ticks, now_ticks());
     store_field(communicator->record->state, CommState::kLive);

@@ -1,6 +1,7 @@
 // The thread that reads the marks of launches and tells the entries: the other half of gpu_progress.h.
 #include <time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -16,6 +17,7 @@ using format::GpuProgressMethod;
 
 constexpr uint64_t kBusyPauseNs = 2'000'000;
 constexpr uint64_t kIdlePauseNs = 20'000'000;
+constexpr uint32_t kLooksBeforeIdle = 50;
 constexpr uint64_t kLastLookNs = 100'000'000;
 // How long an abort waits for calls that have only just begun: at the end of a healthy job it may come before the last
 // call has finished. A call that is older hangs.
@@ -50,6 +52,7 @@ void GpuProgress::run() {
     // Stays set: queries of this thread must never invalidate a capture of another thread.
     int mode = kCaptureModeRelaxed;
     recording_->driver.exchange_capture_mode(&mode);
+    uint32_t idle_looks = 0;
     while (!stopping_.load(std::memory_order_acquire)) {
         const uint32_t asked = asked_.load(std::memory_order_acquire);
         poll_once();
@@ -59,7 +62,9 @@ void GpuProgress::run() {
             looked_.store(asked, std::memory_order_release);
             futex_wake_all(looked_);
         }
-        futex_wait(asked_, asked, outstanding_count_ > 0 ? kBusyPauseNs : kIdlePauseNs);
+        // Between two steps it goes on looking as often: the next calls are seen as soon as these were.
+        idle_looks = outstanding_count_ > 0 ? 0 : std::min(idle_looks + 1, kLooksBeforeIdle);
+        futex_wait(asked_, asked, idle_looks < kLooksBeforeIdle ? kBusyPauseNs : kIdlePauseNs);
     }
     stopped_.store(true, std::memory_order_release);
 }

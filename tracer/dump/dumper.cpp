@@ -168,7 +168,6 @@ bool write_dump(Session& session, const DumpOrder& order) {
             written->remove(oldest);
         }
     }
-    std::atomic_ref(session.ring_file.header->dumps_written).fetch_add(1, std::memory_order_relaxed);
     if (order.keeps_rings) {
         note_dump_written();
     }

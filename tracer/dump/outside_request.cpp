@@ -29,8 +29,11 @@ void note_dump_begun(format::RingHeader& header) {
     std::atomic_ref(header.dumps_begun).fetch_add(1, std::memory_order_acq_rel);
 }
 
-// The path is written first: a reader that sees the count sees the path that belongs to it.
+// What a reader asks about next comes first: who sees that the dump has ended sees its path, and that it was written.
 void note_dump_ended(format::RingHeader& header, const char* path) {
+    if (path != nullptr) {
+        std::atomic_ref(header.dumps_written).fetch_add(1, std::memory_order_relaxed);
+    }
     if (path == nullptr || !copy_text(header.last_dump, sizeof(header.last_dump), path)) {
         header.last_dump[0] = '\0';
     }

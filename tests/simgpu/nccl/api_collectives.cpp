@@ -68,7 +68,7 @@ ncclResult_t enqueue(const Call& call, ncclComm_t comm, cudaStream_t stream) {
     if (!core) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(core); result != ncclSuccess) {
+    if (const ncclResult_t result = usable(comm, core); result != ncclSuccess) {
         return result;
     }
     if (core->revoked || core->finalized || core->suspended) {

@@ -109,11 +109,12 @@ ncclResult_t make_child(const CoreRef& parent, const ncclConfig_t* config, CoreR
     return apply_config(child, config);
 }
 
-ncclResult_t check_parent(const CoreRef& parent) {
+ncclResult_t check_parent(ncclComm_t comm, const CoreRef& parent) {
     if (!parent) {
         return ncclInvalidArgument;
     }
-    return parent->revoked ? (parent->state() == ncclInProgress ? ncclInvalidUsage : ncclSuccess) : usable(parent);
+    return parent->revoked ? (parent->state() == ncclInProgress ? ncclInvalidUsage : ncclSuccess)
+                           : usable(comm, parent);
 }
 
 // Members tell each other colour and key over the parent, then meet in the child.
@@ -155,7 +156,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommSplit,
         if (!newcomm || color < NCCL_SPLIT_NOCOLOR) {
             return ncclInvalidArgument;
         }
-        if (const ncclResult_t result = check_parent(parent); result != ncclSuccess) {
+        if (const ncclResult_t result = check_parent(comm, parent); result != ncclSuccess) {
             return result;
         }
         CoreRef child;
@@ -180,7 +181,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommShrink,
         if (!newcomm || !excluded || excluded_count < 1 || (flags & ~NCCL_SHRINK_ABORT)) {
             return ncclInvalidArgument;
         }
-        if (const ncclResult_t result = check_parent(parent); result != ncclSuccess) {
+        if (const ncclResult_t result = check_parent(comm, parent); result != ncclSuccess) {
             return result;
         }
         std::vector<int> gone(excluded, excluded + excluded_count);
@@ -217,7 +218,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId* i
     if (!core || !id) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(core); result != ncclSuccess) {
+    if (const ncclResult_t result = usable(comm, core); result != ncclSuccess) {
         return result;
     }
     *id = id_of(child_key(*core, "grow", core->children + 1, nullptr, 0));
@@ -237,7 +238,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommGrow,
                                    : ncclInvalidArgument;
         }
         const CoreRef parent = find_core(comm);
-        if (const ncclResult_t result = check_parent(parent); result != ncclSuccess) {
+        if (const ncclResult_t result = check_parent(comm, parent); result != ncclSuccess) {
             return result;
         }
         if (rank != -1 || ranks <= parent->ranks) {

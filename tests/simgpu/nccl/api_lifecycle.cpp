@@ -45,7 +45,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommFinalize, (ncclComm_t comm)) {
     if (!core) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(core); result != ncclSuccess) {
+    if (const ncclResult_t result = usable(comm, core); result != ncclSuccess) {
         return result;
     }
     if (core->finalized || core->revoked) {
@@ -139,8 +139,8 @@ ncclResult_t answer(ncclComm_t comm, int* out, int Core::*field) {
     if (!core || !out) {
         return ncclInvalidArgument;
     }
-    if (!core->revoked && core->state() == ncclInProgress) {
-        return ncclInvalidArgument;
+    if (const ncclResult_t result = core->revoked ? ncclSuccess : usable(comm, core); result != ncclSuccess) {
+        return result;
     }
     *out = (*core).*field;
     return ncclSuccess;

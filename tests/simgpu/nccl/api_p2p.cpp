@@ -30,7 +30,7 @@ ncclResult_t check_peer(ncclComm_t comm, int peer, CoreRef* out) {
     if (!*out) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(*out); result != ncclSuccess) {
+    if (const ncclResult_t result = usable(comm, *out); result != ncclSuccess) {
         return result;
     }
     if ((*out)->revoked || (*out)->finalized || (*out)->suspended) {

@@ -78,10 +78,13 @@ void drop_handle(ncclComm_t handle) {
     }
 }
 
-ncclResult_t usable(const CoreRef& core) {
-    const ncclResult_t state = core->state();
+ncclResult_t usable(ncclComm_t comm, const CoreRef& core) {
     if (core->abort) {
         return ncclInternalError;
+    }
+    ncclResult_t state = ncclSuccess;
+    if (const ncclResult_t result = ncclCommGetAsyncError(comm, &state); result != ncclSuccess) {
+        return result;
     }
     if (state == ncclInProgress) {
         warn("Attempt to use communicator before the previous operation returned ncclSuccess");

@@ -82,8 +82,9 @@ CoreRef find_core(ncclComm_t handle);
 ncclComm_t make_handle(const CoreRef& core);
 void drop_handle(ncclComm_t handle);
 
-// ncclSuccess when the communicator can be used now.
-ncclResult_t usable(const CoreRef& core);
+// ncclSuccess when the communicator can be used now. As NCCL does, it asks ncclCommGetAsyncError by its exported name,
+// in front of which a preloaded library may stand.
+ncclResult_t usable(ncclComm_t comm, const CoreRef& core);
 
 // "Prints" like NCCL: to stderr with NCCL_DEBUG=WARN, and kept for ncclGetLastError.
 void warn(const std::string& text);

@@ -205,7 +205,7 @@ void leave_group_start(Call& call, int result);
 bool enter_group_end(Call& call, uint16_t api, bool simulate);
 void leave_group_end(Call& call, int result);
 
-// The communicator's health as NCCL just told the program. any-thread.
+// The communicator's health as NCCL just told the program. any-thread, outside of recorded calls.
 void note_async_error(const void* comm, int call_result, int async_error);
 // What NCCL told the program about the last error of the process; nothing if it is empty or null. any-thread.
 void note_last_error(const char* text);

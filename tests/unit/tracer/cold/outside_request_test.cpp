@@ -49,14 +49,15 @@ TEST_CASE("a request is taken once, and what lies there at the start is none") {
     CHECK_FALSE(take_outside_request(header, request));
 }
 
-TEST_CASE("the end of a dump tells its path, or that there is none") {
+TEST_CASE("the end of a dump tells that it was written, and its path, or that there is none") {
     format::RingHeader header{};
     note_dump_begun(header);
     CHECK((header.dumps_begun == 1 && header.dumps_ended == 0));
     note_dump_ended(header, "/a/rank00000.0.titan");
-    CHECK(header.dumps_ended == 1);
+    CHECK((header.dumps_written == 1 && header.dumps_ended == 1));
     CHECK(std::string(header.last_dump) == "/a/rank00000.0.titan");
     note_dump_ended(header, nullptr);
+    CHECK((header.dumps_written == 1 && header.dumps_ended == 2));
     CHECK(std::string(header.last_dump).empty());
     note_dump_ended(header, std::string(2000, 'x').c_str());
     CHECK(std::string(header.last_dump).empty());
