@@ -151,4 +151,20 @@ bool parse_ranks(const std::string& text, std::set<int>& ranks) {
     return true;
 }
 
+int report_run_with_journals(
+    const CommonOptions& common, const char* nothing,
+    const std::function<bool(const Run&, const std::function<void(const std::string&)>& print)>& report) {
+    LoadOptions load = common.load_options();
+    load.with_journals = true;
+    const auto run = load_run(load);
+    if (!run) {
+        return fail(run.error().text());
+    }
+    if (report(*run, [](const std::string& text) { print_text(text); })) {
+        return kExitHealthy;
+    }
+    say("titan-analyze: {}\n", nothing);
+    return kExitFindings;
+}
+
 }  // namespace titan::analyzer

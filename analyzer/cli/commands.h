@@ -44,6 +44,12 @@ bool parse_range(const char* option, const char* example, const std::string& tex
 // The option --step.
 bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps);
 
+// Loads a run with its journals and prints what `report` makes of it; where that is nothing, says `nothing`. Returns
+// the exit status.
+int report_run_with_journals(
+    const CommonOptions& common, const char* nothing,
+    const std::function<bool(const Run&, const std::function<void(const std::string&)>& print)>& report);
+
 // A subcommand and what it does; returns the exit status.
 struct Command {
     const CommandLine* line;

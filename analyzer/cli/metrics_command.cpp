@@ -32,17 +32,9 @@ int run_metrics(MetricsArguments& arguments) {
         !parse_steps(arguments.steps, arguments.options.steps)) {
         return kExitUnusable;
     }
-    LoadOptions load = arguments.common.load_options();
-    load.with_journals = true;
-    const auto run = load_run(load);
-    if (!run) {
-        return fail(run.error().text());
-    }
-    if (report_metrics(*run, arguments.options, [](const std::string& text) { print_text(text); })) {
-        return kExitHealthy;
-    }
-    say("titan-analyze: no metrics are on record (titan_metric, titantrace.metric), or none fits\n");
-    return kExitFindings;
+    return report_run_with_journals(
+        arguments.common, "no metrics are on record (titan_metric, titantrace.metric), or none fits",
+        [&](const Run& run, const auto& print) { return report_metrics(run, arguments.options, print); });
 }
 
 }  // namespace

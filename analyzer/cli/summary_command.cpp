@@ -38,17 +38,9 @@ int run_summary(SummaryArguments& arguments) {
     if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps)) {
         return kExitUnusable;
     }
-    LoadOptions load = arguments.common.load_options();
-    load.with_journals = true;
-    const auto run = load_run(load);
-    if (!run) {
-        return fail(run.error().text());
-    }
-    if (report_summary(*run, options, [](const std::string& text) { print_text(text); })) {
-        return kExitHealthy;
-    }
-    say("titan-analyze: no steps, spans or calls are on record, or none fits\n");
-    return kExitFindings;
+    return report_run_with_journals(
+        arguments.common, "no steps, spans or calls are on record, or none fits",
+        [&](const Run& run, const auto& print) { return report_summary(run, options, print); });
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Ranks that take each other for other nodes pass the check for duplicate GPUs, and then talk over sockets.
+SOCKETS = {"NCCL_P2P_DISABLE": 1, "NCCL_SHM_DISABLE": 1, "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo"}
 MULTI_RANK_SINCE = 23003  # ncclGetVersion() of the first NCCL with NCCL_MULTI_RANK_GPU_ENABLE
 
 
@@ -119,9 +121,7 @@ def ways_to_share(nccl_version, ranks, gpus):
     """How several ranks can run here, best first: (name, settings for all, settings of one rank)."""
     if gpus >= ranks:
         return [("a GPU for each rank", {}, lambda rank: {})]
-    # Ranks that take each other for other nodes pass the check for duplicate GPUs, and then talk over sockets.
-    sockets = {"NCCL_P2P_DISABLE": 1, "NCCL_SHM_DISABLE": 1, "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo"}
-    nodes = ("NCCL_HOSTID: a node for each rank", sockets, lambda rank: {"NCCL_HOSTID": f"gpu-check-{rank}"})
+    nodes = ("NCCL_HOSTID: a node for each rank", SOCKETS, lambda rank: {"NCCL_HOSTID": f"gpu-check-{rank}"})
     shared = ("NCCL_MULTI_RANK_GPU_ENABLE", {"NCCL_MULTI_RANK_GPU_ENABLE": 1, "NCCL_MAX_CTAS": 4}, lambda rank: {})
     return [shared, nodes] if nccl_version >= MULTI_RANK_SINCE else [nodes]
 

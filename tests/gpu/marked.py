@@ -14,7 +14,7 @@ from place import Skipped, expect, last_words
 SPAN_LATER_MS = 0.25
 REPLAYS = 5  # as in train_marked.py
 # NVML and nvidia-smi ask at different moments.
-NOISE = {"power_w": 150, "temperature_c": 12, "memory_used_mb": 600, "sm_clock_mhz": 400}
+NOISE = {"power_w": 150, "temperature_c": 12}
 ASKED = {"power_w": "power.draw", "power_limit_w": "power.limit", "temperature_c": "temperature.gpu",
          "max_sm_clock_mhz": "clocks.max.sm", "pcie_width": "pcie.link.width.current",
          "max_pcie_width": "pcie.link.width.max"}
@@ -39,10 +39,10 @@ def ways_of(setup):
         (1, {})]
 
 
-def start_torchrun(place, python, size, program, *arguments, preload=True, **settings):
+def start_torchrun(place, python, size, program, preload=True, **settings):
     """Under torchrun, with the libraries of PyTorch's wheels."""
     return place.start([python, "-m", "torch.distributed.run", f"--nproc-per-node={size}", "--rdzv-backend=c10d",
-                        "--rdzv-endpoint=localhost:0", *program, *arguments],
+                        "--rdzv-endpoint=localhost:0", *program],
                        place.env(preload, OMP_NUM_THREADS=1, PYTHONPATH=harness.ROOT / "python",
                                  LD_LIBRARY_PATH=os.environ.get("LD_LIBRARY_PATH"), **settings))
 
@@ -144,10 +144,7 @@ def look(place, size):
 
 
 def newest_health(place):
-    newest = {}
-    for row in place.show(place.rings, "--health"):
-        newest[row["name"]] = row["value"]
-    return newest
+    return {row["name"]: row["value"] for row in place.show(place.rings, "--health")}
 
 
 def check_health(setup):

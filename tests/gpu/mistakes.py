@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 
 import harness
+import machine
 from marked import pytorch_of, start_torchrun
 from place import Skipped, expect, last_words
 
@@ -30,13 +31,11 @@ def verdict_of(place):
 
 def run(setup, python, program, mistake, kinds):
     place = setup.place()
-    # Ranks that take each other for other nodes share a GPU, over sockets.
     job = start_torchrun(place, python, RANKS, [harness.ROOT / "tests" / "gpu" / "on_one_gpu.py",
                                                 harness.ROOT / "tests" / "pytorch" / "programs" / f"{program}.py",
                                                 "--fault", mistake, "--rank", CULPRIT], TITANTRACE_TIMEOUT_S=TIMEOUT_S,
                          TITANTRACE_DUMP_ON=DUMP_ON_EXIT if mistake in SILENT else None,
-                         NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo",
-                         DIST_TIMEOUT_S=60)
+                         DIST_TIMEOUT_S=60, **machine.SOCKETS)
     dumping = set(range(RANKS)) - ({CULPRIT} if "rank_dead" in kinds else set())
 
     def is_over():

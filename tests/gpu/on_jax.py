@@ -26,8 +26,7 @@ def start(place, python, fault="none", preload=True):
         one.bind(("localhost", 0))
         port = one.getsockname()[1]
     env = place.env(preload, LD_LIBRARY_PATH=os.environ.get("LD_LIBRARY_PATH"), XLA_PYTHON_CLIENT_PREALLOCATE="false",
-                    NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_NET="Socket", NCCL_SOCKET_IFNAME="lo",
-                    PSUM_SHARED_DEVICE=0, TITANTRACE_TIMEOUT_S=6)
+                    PSUM_SHARED_DEVICE=0, TITANTRACE_TIMEOUT_S=6, **machine.SOCKETS)
     return [place.start([python, harness.ROOT / "tests" / "jax" / "psum.py", process, PROCESSES, 1, port, fault],
                         {**env, "RANK": str(process), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(process),
                          "NCCL_HOSTID": f"gpu-check-{process}"}) for process in range(PROCESSES)]

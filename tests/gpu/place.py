@@ -81,9 +81,9 @@ class Place(harness.Place):
         harness.wait_for(lambda: self.dumped_ranks() == set(range(size)), 20, "all ranks dump")
 
     def close(self):
-        for started in self.ran:
-            started.end()
         if self.setup.keep:
+            for started in self.ran:
+                started.end()
             kept = self.setup.keep / f"{len(list(self.setup.keep.glob('*'))):03}"
             shutil.copytree(self.path, kept / "place", ignore_dangling_symlinks=True)
             shutil.copytree(self.rings, kept / "rings")
