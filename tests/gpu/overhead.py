@@ -12,6 +12,7 @@ from place import expect, last_words
 STEP_BUDGET = 1.01
 WITHOUT = "without_preload"
 DDP_ROUNDS = 3
+PERF_REFUSED = 3  # status of gpu-sampled
 SETTINGS = {
     WITHOUT: {"preload": False},
     **{method: {"TITANTRACE_GPU_PROGRESS": method} for method in ("off", "events", "timing", "writes")},
@@ -63,6 +64,32 @@ def ddp_steps(setup):
     return {name: {"median": statistics.median(values), "all": values} for name, values in samples.items()}
 
 
+def sampled(setup, command, **settings):
+    """What of the program's time on processors is in the library, in milliseconds; {} and why where that cannot be
+    told."""
+    program = harness.BUILD / "tests" / "gpu" / "gpu-sampled"
+    place = setup.place()
+    ran = place.start([program, "libtitantrace.so", *command], place.env(**settings))
+    ran.wait(60)
+    if ran.status == PERF_REFUSED:
+        return {"not_measured": last_words(ran)}
+    expect(ran.status == 0, f"gpu-sampled: ended with {ran.status}: {last_words(ran)}")
+    return {key: value for key, value in machine.key_values(ran.stdout).items()
+            if key in ("on_processor_ms", "in_library_ms", "samples_lost", "ddp_steps")}
+
+
+def sample_programs(setup):
+    """{program: figures}: what the differences of times above say only roughly."""
+    client = [harness.BUILD / "tests" / "gpu" / "gpu-client", "overhead"]
+    found = {"gpu-client": sampled(setup, client, RANK=0, WORLD_SIZE=1, GPU_CHECK_CALLS=200, GPU_CHECK_STEPS=3)}
+    python = None if setup.simulated else machine.find_pytorch(dict(os.environ))[0]
+    if python:
+        found["train_timed.py"] = sampled(setup, [python, harness.ROOT / "tests" / "gpu" / "train_timed.py"],
+                                          TORCH_FR_BUFFER_SIZE=0,
+                                          LD_LIBRARY_PATH=os.environ.get("LD_LIBRARY_PATH"))
+    return found
+
+
 def check_overhead(setup):
     """host and device time of launches and collectives, and a step of 5 ms, with each progress method and without us"""
     medians = measure(setup, lambda place, settings: place.start_client("overhead", **settings))
@@ -73,7 +100,8 @@ def check_overhead(setup):
                 [program], place.env(**{"RANK": 0, "WORLD_SIZE": 1, **settings}))).items():
             medians[name].update(figures)
     compared = ratios(medians)
-    figures = {"medians": medians, "ratios": compared, "ddp_step_us": ddp_steps(setup), "budget_step_ms": STEP_BUDGET,
+    figures = {"medians": medians, "ratios": compared, "ddp_step_us": ddp_steps(setup),
+               "sampled": sample_programs(setup), "budget_step_ms": STEP_BUDGET,
                "cuda_runtime": "measured" if runtime is True else f"not measured: {runtime}"}
     expect(all("step_ms" in row and "launch_host_ns" in row for row in compared.values()),
            f"figures are missing: {medians}")

@@ -70,6 +70,12 @@ class DryRun(unittest.TestCase):
             for figure in ("launch_host_ns", "all_reduce_host_ns", "all_reduce_device_ns", "step_ms",
                            "cudaLaunchKernel_host_ns"):
                 self.assertGreater(figures["medians"][name][figure], 0, (name, figure))
+        sampled = figures["sampled"]["gpu-client"]
+        if "not_measured" in sampled:
+            print(f"what is in the library was not sampled: {sampled['not_measured']}", file=sys.stderr)
+        else:
+            self.assertGreater(sampled["in_library_ms"], 0)
+            self.assertGreater(sampled["on_processor_ms"], sampled["in_library_ms"])
 
     def test_older_nccl_shares_a_gpu_as_nodes(self):
         ran, results = self.dry_run("--only", "ranks", "--ranks", "3", SIMGPU_NCCL_VERSION=22907)
@@ -126,7 +132,7 @@ class AsOnARealMachine(unittest.TestCase):
             (self.libraries / soname).symlink_to(file)
         self.build = self.directory / "build"
         for part in ("interpose/libtitantrace.so", "analyzer/titan-analyze", "tests/gpu/gpu-client",
-                     "tests/gpu/gpu-runtime-client"):
+                     "tests/gpu/gpu-runtime-client", "tests/gpu/gpu-sampled"):
             (self.build / part).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(harness.BUILD / part, self.build / part)
 
