@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <ctime>
 #include <memory>
 
 #include "commands.h"
@@ -41,17 +40,6 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
     return !diagnosis.findings.empty()      ? kExitFindings
            : !diagnosis.cannot_tell.empty() ? kExitInconclusive
                                             : kExitHealthy;
-}
-
-// "2026-11-22 08:27:56 +01:00": in this machine's time zone, which is shown.
-std::string date_text(int64_t realtime_ns) {
-    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
-    tm parts{};
-    localtime_r(&seconds, &parts);
-    const long minutes = parts.tm_gmtoff / 60;
-    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
-                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, minutes < 0 ? "-" : "+",
-                       std::abs(minutes) / 60, std::abs(minutes) % 60);
 }
 
 std::string runs_text(const std::vector<CandidateGroup>& groups) {

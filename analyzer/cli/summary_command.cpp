@@ -1,7 +1,13 @@
-// titan-analyze summary: what takes the time.
+// titan-analyze summary: what takes the time, and how much of it is training.
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <vector>
 
+#include "attempts.h"
 #include "commands.h"
+#include "goodput_report.h"
+#include "host/words.h"
 #include "summary_report.h"
 
 namespace titan::analyzer {
@@ -9,20 +15,42 @@ namespace {
 
 constexpr const char* kSummaryFooter =
     R"(One row for the steps, one for each span by name, and one for the calls of NCCL by operation and role of their
-communicator; each over all ranks on record, what takes most in sum first.
+communicator; each over all ranks on record, what takes most in sum first. Then one row for each metric, and what the
+job gets done.
 
   kind      step; span: of the program (titantrace.h, Python, NVTX); GPU: as long as calls were seen to run there; host:
             calls that no GPU was seen to run, as long as the host was inside
+  count     "24 of 72": the other calls were over when the GPU was looked at; how long they took is not known, and
+            TITANTRACE_GPU_PROGRESS=timing tells
   of steps  share of the time of all steps of these ranks; spans lie in each other, and GPUs work beside hosts: the
             shares do not add up to 100%
   bus GB/s  by the factors of nccl-tests, with the time that members wait for each other
   slowest   the rank with the largest mean
 
-Medians and percentiles are exact to 1%.
+Medians and percentiles are exact to 1%. Of a rank that marks no steps, the time after which its calls repeat stands in
+for them: "period of 12 calls".
+
+Tokens per second need --tokens-per-step, or the label tokens_per_step (titantrace.label); MFU also needs
+--flops-per-token, or the label flops_per_token (about 6 for each parameter), and a GPU whose peak is known, or
+--peak-tflops.
+
+--goodput lists the attempts of the run instead, and how much of their time is training that was not done again:
+
+  start        from the first call or marker to the first step; a process that marks no step never leaves it
+  compile, checkpoints, data, validation   spans of these phases (docs/records.md) on the thread that marks steps
+  training     the rest of the steps
+  end          after the newest step has taken as long as steps do: a hang, or the shutdown
+  done again   training of steps that the next attempt does again, as no checkpoint held them
+  pause        until the next attempt begins
+
+Times are means over the ranks of an attempt. An attempt that ended well left a record only in a journal
+(TITANTRACE_JOURNAL_MIB) or where it dumped.
 
 examples:
   titan-analyze summary dumps/
   titan-analyze summary dumps/ --skip-steps 10 --rank 0-7
+  titan-analyze summary dumps/ --tokens-per-step 4194304 --flops-per-token 48e9
+  titan-analyze summary dumps/ --goodput
   titan-analyze summary dumps/ --json | jq -r 'select(.kind == "span") | [.name, .mean_ns] | @tsv'
 
 Exit status: 0 there is a summary, 1 nothing that it sums up is on record, 2 unusable input or arguments.)";
@@ -31,15 +59,57 @@ struct SummaryArguments {
     CommonOptions common;
     std::string ranks, steps;
     SummaryReportOptions options;
+    bool goodput = false;
 };
+
+// Attempts are read from the newest to the oldest: each tells from which step on the one before was in vain.
+int run_goodput(const CommonOptions& common, const SummaryReportOptions& options) {
+    LoadOptions load = common.load_options();
+    load.with_journals = true;
+    const Result<Attempts> found = attempts_of(load);
+    if (!found) {
+        return fail(found.error().text());
+    }
+    std::vector<std::optional<int32_t>> numbers(found->numbers.begin(), found->numbers.end());
+    if (numbers.empty()) {
+        numbers.emplace_back();  // no directory tells: the newest
+    }
+    load.run = found->run;
+    std::vector<AttemptTimes> attempts;  // newest first
+    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+        load.attempt = *number;
+        const Result<Run> run = load_run(load);
+        if (!run) {
+            say("titan-analyze: attempt {} is left out: {}\n", number->value_or(0), run.error().text());
+            continue;
+        }
+        Symbols symbols(Symbols::Search::kNearby);
+        RecordReader reader(*run, symbols);
+        AttemptReader times(run->attempt, attempts.empty() ? nullptr : &attempts.back());
+        reader.visit_ours(options.ranks, [&](const ProcessRecords& records) { times.add(records); });
+        if (const AttemptTimes attempt = times.times(); attempt.ranks != 0) {
+            attempts.push_back(attempt);
+        }
+    }
+    if (attempts.empty()) {
+        say("titan-analyze: no attempt has a record of ours\n");
+        return kExitFindings;
+    }
+    std::reverse(attempts.begin(), attempts.end());
+    report_goodput(attempts, options.json, print_text);
+    return kExitHealthy;
+}
 
 int run_summary(SummaryArguments& arguments) {
     SummaryReportOptions& options = arguments.options;
     if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps)) {
         return kExitUnusable;
     }
+    if (arguments.goodput) {
+        return run_goodput(arguments.common, options);
+    }
     return report_run_with_journals(
-        arguments.common, "no steps, spans or calls are on record, or none fits",
+        arguments.common, "no steps, spans, calls or metrics are on record, or none fits",
         [&](const Run& run, const auto& print) { return report_summary(run, options, print); });
 }
 
@@ -47,14 +117,23 @@ int run_summary(SummaryArguments& arguments) {
 
 Command summary_command(CommandLine& app) {
     const auto arguments = std::make_shared<SummaryArguments>();
-    CommandLine& command = app.command("summary", "Sum up steps, spans and calls over all ranks.", kSummaryFooter);
+    CommandLine& command =
+        app.command("summary", "Sum up steps, spans, calls and metrics over all ranks.", kSummaryFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
     command.option("--step", arguments->steps, "step or range");
     command.option("--skip-steps", arguments->options.what.skip_steps, "leave out the first N steps on record")
         .between(0, 1'000'000'000);
+    WorkOfAStep& work = arguments->options.what.work;
+    command.option("--tokens-per-step", work.tokens_per_step, "tokens that all ranks together take in a step")
+        .between(0, 1e15);
+    command.option("--flops-per-token", work.flops_per_token, "arithmetic of a token, forward and backward")
+        .between(0, 1e18);
+    command.option("--peak-tflops", work.peak_tflops, "what one GPU can do (default: BF16 without sparsity)")
+        .between(0, 1e9);
     command.option("--top", arguments->options.most, "rows of each kind, 0 for all").show_default();
+    command.flag("--goodput", arguments->goodput, "all attempts of the run, and what of their time is training");
     command.flag("--json", arguments->options.json, "JSON Lines, one object per row");
     return {&command, [arguments] { return run_summary(*arguments); }};
 }

@@ -179,6 +179,15 @@ int ProcessRecords::global_rank(uint64_t communicator_id, int member) const {
     return index ? run_.global_rank(run_.communicators[*index], member) : -1;
 }
 
+std::string ProcessRecords::machine(std::string_view key) const {
+    for (const auto& [known, value] : opened().machine) {
+        if (known == key) {
+            return printable(value);
+        }
+    }
+    return "";
+}
+
 RecordReader::RecordReader(const Run& run, Symbols& symbols) : run_(run), symbols_(symbols), journals_(run.journals) {
     std::set<ProcessKey> known;
     for (const Process& process : run.processes) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -119,6 +120,8 @@ class ProcessRecords {
     std::string text(uint32_t id) const;
     std::string communicator_name(uint64_t id) const;
     int global_rank(uint64_t communicator_id, int member) const;  // -1 unknown
+    // What the host is made of, by a key of FORMAT.md, section 5; empty where the record does not tell.
+    std::string machine(std::string_view key) const;
     const format::RingImage& image() const { return opened().image; }
     int64_t span_ns(uint64_t ticks) const { return image().clock().span_ns(0, ticks); }
     int64_t realtime_ns(uint64_t ticks) const { return image().clock().realtime_ns(ticks); }

@@ -1,5 +1,5 @@
-// What takes the time of a run: its steps, the spans of the program and the calls of NCCL, each over all ranks. One
-// process after the other, in memory that grows with names and ranks, not with records.
+// What takes the time of a run: its steps, the spans of the program and the calls of NCCL; and its metrics. Each over
+// all ranks. One process after the other, in memory that grows with names and ranks, not with records.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +9,38 @@
 #include <utility>
 #include <vector>
 
-#include "duration_sketch.h"
 #include "records.h"
+#include "throughput.h"
+#include "value_sketch.h"
 
 namespace titan::analyzer {
 
 // In the order in which they are listed. kGpuCall: as long as they were seen to run; kHostCall: what no GPU was seen to
 // run, as long as the host was inside.
-enum class SummaryKind : uint8_t { kStep, kSpan, kGpuCall, kHostCall };
+enum class SummaryKind : uint8_t { kStep, kSpan, kGpuCall, kHostCall, kMetric };
 
 struct SummaryRow {
     SummaryKind kind{};
-    std::string name;  // "step", the span's, or "all_reduce on dp": of all communicators of that role
-    DurationSketch durations;
-    std::map<int, DurationSketch> of_rank;
-    uint64_t bytes = 0;      // calls: of all, as passed
-    uint64_t bus_bytes = 0;  // calls: by nccl-tests' factor
+    // "step", or "period of 12 calls" where steps are not marked; the span's; "all_reduce on dp", of all communicators
+    // of that role; the metric's.
+    std::string name;
+    ValueSketch values;  // nanoseconds; of metrics as the program gave them
+    std::map<int, ValueSketch> of_rank;
+    uint64_t not_finite = 0;  // metrics: values that are NaN or infinite, and not among the others
+    uint64_t calls = 0;       // of NCCL: more than there are values where some were over when the GPU was looked at
+    uint64_t bytes = 0;       // of all calls, as passed
+    uint64_t timed_bus_bytes = 0;  // of those with a value, by nccl-tests' factor
 
-    double bus_gb_per_s() const {
-        return durations.sum_ns() > 0 ? static_cast<double>(bus_bytes) / durations.sum_ns() : 0;
-    }
-    // The rank whose mean is the largest; -1 of one rank.
-    int slowest_rank() const;
+    double bus_gb_per_s() const { return values.sum() > 0 ? static_cast<double>(timed_bus_bytes) / values.sum() : 0; }
+    // The ranks whose means are the largest and the smallest; -1 of one rank.
+    int highest_rank() const;
+    int lowest_rank() const;
 };
 
 struct SummaryOptions {
     std::optional<std::pair<int64_t, int64_t>> steps;
     uint64_t skip_steps = 0;  // the first ones on record, of each rank
+    WorkOfAStep work;         // what is not told there, the labels and GPUs of the ranks tell
 };
 
 // Not thread-safe.
@@ -48,6 +53,8 @@ class Summary {
     std::vector<const SummaryRow*> rows() const;
     // Of the steps of a row's ranks, as a share of 1; nothing where no step was seen from begin to end.
     std::optional<double> share_of_steps(const SummaryRow& row) const;
+    // Nothing where no step is known.
+    std::optional<Throughput> throughput() const;
     uint64_t ranks() const { return ranks_; }
     uint64_t overwritten_markers() const { return overwritten_markers_; }
     uint64_t names_left_out() const { return names_left_out_; }
@@ -60,10 +67,12 @@ class Summary {
 
     const Run& run_;
     SummaryOptions options_;
+    WorkOfAStep told_;  // by ranks; peaks are added up
     std::map<Key, SummaryRow> rows_;
     uint64_t ranks_ = 0;
+    uint64_t ranks_with_peak_ = 0;
     uint64_t overwritten_markers_ = 0;
-    uint64_t names_left_out_ = 0;  // durations of names beyond what is kept
+    uint64_t names_left_out_ = 0;  // values of names beyond what is kept
 };
 
 }  // namespace titan::analyzer

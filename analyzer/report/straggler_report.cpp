@@ -160,7 +160,7 @@ Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow
 Section basis(const Run& run, const Timing& timing) {
     const TimeAxis& axis = timing.axes.front();
     Section section{.id = "basis"};
-    section.blocks.push_back(Paragraph{
+    section.blocks.emplace_back(Paragraph{
         axis.keys.empty() ? Sentence("the program marks no steps: numbers are those of calls (titan_step marks steps)")
                           : phrase("steps {} to {}, {} each in the median", axis.keys.front(), axis.keys.back(),
                                    fine_duration_text(axis.length_ns))});

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <vector>
 
 #include "host/json_value.h"
 #include "host/listing.h"
@@ -19,87 +21,196 @@ const char* kind_text(SummaryKind kind) {
         case SummaryKind::kSpan: return "span";
         case SummaryKind::kGpuCall: return "GPU";
         case SummaryKind::kHostCall: return "host";
+        case SummaryKind::kMetric: return "metric";
     }
     return "";
 }
 
+bool is_metric(const SummaryRow* row) { return row->kind == SummaryKind::kMetric; }
+
+std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+
+std::string ranks_cell(const Summary& summary, const SummaryRow& row) {
+    return fmt::format("{} of {}", row.of_rank.size(), summary.ranks());
+}
+
 std::string slowest_text(const SummaryRow& row) {
-    const int rank = row.slowest_rank();
-    return rank < 0 ? "-" : fmt::format("rank {}: {}", rank, fine_duration_text(row.of_rank.at(rank).mean_ns()));
+    const int rank = row.highest_rank();
+    return rank < 0 ? "-" : fmt::format("rank {}: {}", rank, fine_duration_text(row.of_rank.at(rank).mean()));
 }
 
-std::vector<std::string> cells(const Summary& summary, const SummaryRow& row) {
-    const DurationSketch& all = row.durations;
+std::string mean_of_rank_text(const SummaryRow& row, int rank) {
+    return rank < 0 ? "-" : fmt::format("rank {}: {}", rank, number_text(row.of_rank.at(rank).mean()));
+}
+
+std::vector<std::string> duration_cells(const Summary& summary, const SummaryRow& row) {
+    const ValueSketch& all = row.values;
     const std::optional<double> share = summary.share_of_steps(row);
+    return {
+        row.name,
+        kind_text(row.kind),
+        row.calls > all.count() ? fmt::format("{} of {}", grouped_digits(all.count()), grouped_digits(row.calls))
+                                : grouped_digits(all.count()),
+        fine_duration_text(all.mean()),
+        fine_duration_text(all.quantile(0.5)),
+        fine_duration_text(all.quantile(0.99)),
+        fine_duration_text(all.most()),
+        share ? fmt::format("{:.1f}%", 100 * *share) : "-",
+        row.timed_bus_bytes != 0 && row.kind == SummaryKind::kGpuCall ? fmt::format("{:.1f}", row.bus_gb_per_s()) : "-",
+        ranks_cell(summary, row),
+        slowest_text(row)};
+}
+
+std::vector<std::string> metric_cells(const Summary& summary, const SummaryRow& row) {
+    const ValueSketch& all = row.values;
+    const std::string count =
+        grouped_digits(all.count()) + (row.not_finite == 0 ? "" : fmt::format(" + {} not finite", row.not_finite));
+    if (all.count() == 0) {
+        return {row.name, count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-", "-"};
+    }
     return {row.name,
-            kind_text(row.kind),
-            grouped_digits(all.count()),
-            fine_duration_text(all.mean_ns()),
-            fine_duration_text(all.quantile_ns(0.5)),
-            fine_duration_text(all.quantile_ns(0.99)),
-            fine_duration_text(static_cast<double>(all.most_ns())),
-            share ? fmt::format("{:.1f}%", 100 * *share) : "-",
-            row.bus_bytes != 0 && row.kind == SummaryKind::kGpuCall ? fmt::format("{:.1f}", row.bus_gb_per_s()) : "-",
-            fmt::format("{} of {}", row.of_rank.size(), summary.ranks()),
-            slowest_text(row)};
+            count,
+            number_text(all.mean()),
+            number_text(all.std()),
+            number_text(all.least()),
+            number_text(all.quantile(0.5)),
+            number_text(all.quantile(0.99)),
+            number_text(all.most()),
+            ranks_cell(summary, row),
+            mean_of_rank_text(row, row.lowest_rank()),
+            mean_of_rank_text(row, row.highest_rank())};
 }
 
+// Nanoseconds have it in their keys.
 Json json_of(const Summary& summary, const SummaryRow& row) {
-    const DurationSketch& all = row.durations;
+    const ValueSketch& all = row.values;
     const std::optional<double> share = summary.share_of_steps(row);
+    const std::string unit = is_metric(&row) ? "" : "_ns";
     std::vector<int> ranks;
-    for (const auto& [rank, durations] : row.of_rank) {
+    for (const auto& [rank, of_rank] : row.of_rank) {
         ranks.push_back(rank);
     }
-    const int slowest = row.slowest_rank();
+    const auto mean_of = [&row](int rank) {
+        return rank < 0 ? Json(nullptr) : number_or_word(row.of_rank.at(rank).mean());
+    };
     Json json;
     json["kind"] = kind_text(row.kind);
     json["name"] = row.name;
     json["phase"] = row.kind == SummaryKind::kSpan ? phase_of(row.name) : "";
     json["count"] = all.count();
-    json["sum_ns"] = all.sum_ns();
-    json["mean_ns"] = all.mean_ns();
-    json["std_ns"] = all.std_ns();
-    json["min_ns"] = all.least_ns();
-    json["p50_ns"] = all.quantile_ns(0.5);
-    json["p95_ns"] = all.quantile_ns(0.95);
-    json["p99_ns"] = all.quantile_ns(0.99);
-    json["max_ns"] = all.most_ns();
-    json["share_of_steps"] = share ? Json(*share) : Json(nullptr);
-    json["bytes"] = row.bytes;
-    json["bus_gb_per_s"] = row.kind == SummaryKind::kGpuCall ? Json(row.bus_gb_per_s()) : Json(nullptr);
+    json["sum" + unit] = number_or_word(all.sum());
+    json["mean" + unit] = number_or_word(all.mean());
+    json["std" + unit] = number_or_word(all.std());
+    json["min" + unit] = all.least();
+    json["p50" + unit] = all.quantile(0.5);
+    json["p95" + unit] = all.quantile(0.95);
+    json["p99" + unit] = all.quantile(0.99);
+    json["max" + unit] = all.most();
     json["ranks"] = ranks;
     json["ranks_on_record"] = summary.ranks();
-    json["slowest_rank"] = slowest;
-    json["slowest_rank_mean_ns"] = slowest < 0 ? Json(nullptr) : Json(row.of_rank.at(slowest).mean_ns());
+    if (is_metric(&row)) {
+        json["not_finite"] = row.not_finite;
+        json["lowest_rank"] = row.lowest_rank();
+        json["lowest_rank_mean"] = mean_of(row.lowest_rank());
+        json["highest_rank"] = row.highest_rank();
+        json["highest_rank_mean"] = mean_of(row.highest_rank());
+        return json;
+    }
+    json["share_of_steps"] = share ? Json(*share) : Json(nullptr);
+    json["calls"] = row.calls;
+    json["bytes"] = row.bytes;
+    json["bus_gb_per_s"] = row.kind == SummaryKind::kGpuCall ? Json(row.bus_gb_per_s()) : Json(nullptr);
+    json["slowest_rank"] = row.highest_rank();
+    json["slowest_rank_mean_ns"] = mean_of(row.highest_rank());
     return json;
 }
 
-void write_table(const Summary& summary, size_t most, const std::function<void(const std::string&)>& write) {
-    std::map<SummaryKind, size_t> of_kind;
-    std::vector<std::vector<std::string>> lines;
-    size_t left_out = 0;
-    for (const SummaryRow* row : summary.rows()) {
-        if (most != 0 && ++of_kind[row->kind] > most) {
-            ++left_out;
-            continue;
-        }
-        lines.push_back(cells(summary, *row));
+Json json_of(const Throughput& throughput) {
+    const auto or_null = [](const std::optional<double>& value) {
+        return value ? number_or_word(*value) : Json(nullptr);
+    };
+    Json json;
+    json["kind"] = "job";
+    json["name"] = "throughput";
+    json["ranks"] = throughput.ranks;
+    json["step_ns"] = throughput.step_ns;
+    json["steps_per_s"] = throughput.steps_per_s();
+    json["tokens_per_s"] = or_null(throughput.tokens_per_s);
+    json["mfu"] = or_null(throughput.mfu);
+    json["peak_tflops"] = throughput.peak_tflops > 0 ? Json(throughput.peak_tflops) : Json(nullptr);
+    return json;
+}
+
+uint64_t rounded(double value) { return static_cast<uint64_t>(std::llround(value)); }
+
+std::string throughput_text(const Throughput& throughput) {
+    std::string text = fmt::format("{:.4g} steps/s", throughput.steps_per_s());
+    if (throughput.tokens_per_s) {
+        text += fmt::format("; {} tokens/s, {} on each of {}", grouped_digits(rounded(*throughput.tokens_per_s)),
+                            grouped_digits(rounded(*throughput.tokens_per_s / throughput.ranks)),
+                            many_counted(static_cast<size_t>(throughput.ranks), "rank"));
     }
-    write(listing_text({{"what", 16},
-                        {"kind", 4},
-                        {"count", 6, true},
-                        {"mean", 7, true},
-                        {"median", 7, true},
-                        {"p99", 7, true},
-                        {"longest", 7, true},
-                        {"of steps", 8, true},
-                        {"bus GB/s", 8, true},
-                        {"ranks", 7, true},
-                        {"slowest on average", 0}},
-                       std::move(lines)));
-    if (left_out != 0) {
-        write(fmt::format("{} more, shorter in sum: --top 0 lists all\n", many_counted(left_out, "row")));
+    if (throughput.mfu) {
+        text += fmt::format("; MFU {:.1f}% of {:.4g} TFLOPS a GPU", 100 * *throughput.mfu, throughput.peak_tflops);
+    }
+    return text + "\n";
+}
+
+std::vector<const SummaryRow*> first_of_each_kind(const std::vector<const SummaryRow*>& rows, size_t most) {
+    std::map<SummaryKind, size_t> of_kind;
+    std::vector<const SummaryRow*> first;
+    for (const SummaryRow* row : rows) {
+        if (most == 0 || ++of_kind[row->kind] <= most) {
+            first.push_back(row);
+        }
+    }
+    return first;
+}
+
+void write_tables(const Summary& summary, size_t most, const std::function<void(const std::string&)>& write) {
+    const std::vector<const SummaryRow*> all = summary.rows();
+    const std::vector<const SummaryRow*> rows = first_of_each_kind(all, most);
+    std::vector<std::vector<std::string>> durations, metrics;
+    for (const SummaryRow* row : rows) {
+        if (is_metric(row)) {
+            metrics.push_back(metric_cells(summary, *row));
+        } else {
+            durations.push_back(duration_cells(summary, *row));
+        }
+    }
+    if (!durations.empty()) {
+        write(listing_text({{"what", 16},
+                            {"kind", 4},
+                            {"count", 6, true},
+                            {"mean", 7, true},
+                            {"median", 7, true},
+                            {"p99", 7, true},
+                            {"longest", 7, true},
+                            {"of steps", 8, true},
+                            {"bus GB/s", 8, true},
+                            {"ranks", 7, true},
+                            {"slowest on average", 0}},
+                           std::move(durations)));
+    }
+    if (!metrics.empty()) {
+        write((rows.front()->kind == SummaryKind::kMetric ? "" : "\n") + listing_text({{"metric", 16},
+                                                                                       {"values", 6, true},
+                                                                                       {"mean", 8, true},
+                                                                                       {"std", 8, true},
+                                                                                       {"least", 8, true},
+                                                                                       {"median", 8, true},
+                                                                                       {"p99", 8, true},
+                                                                                       {"greatest", 8, true},
+                                                                                       {"ranks", 7, true},
+                                                                                       {"lowest on average", 18},
+                                                                                       {"highest on average", 0}},
+                                                                                      std::move(metrics)));
+    }
+    if (all.size() != rows.size()) {
+        write(fmt::format("{} more: --top 0 lists all\n", many_counted(all.size() - rows.size(), "row")));
+    }
+    if (const auto throughput = summary.throughput()) {
+        write("\n" + throughput_text(*throughput));
     }
 }
 
@@ -119,9 +230,12 @@ bool report_summary(const Run& run, const SummaryReportOptions& options,
         for (const SummaryRow* row : rows) {
             write(json_of(summary, *row).dump() + "\n");
         }
+        if (const auto throughput = summary.throughput()) {
+            write(json_of(*throughput).dump() + "\n");
+        }
         return true;
     }
-    write_table(summary, options.most, write);
+    write_tables(summary, options.most, write);
     if (summary.overwritten_markers() != 0) {
         write(fmt::format("{} of older steps {} overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n",
                           many_counted(summary.overwritten_markers(), "marker"),
@@ -129,7 +243,7 @@ bool report_summary(const Run& run, const SummaryReportOptions& options,
     }
     if (summary.names_left_out() != 0) {
         write(fmt::format("{} of names beyond the first 10,000 left out\n",
-                          many_counted(summary.names_left_out(), "duration")));
+                          many_counted(summary.names_left_out(), "value")));
     }
     return true;
 }

@@ -1,4 +1,4 @@
-// What takes the time of a run: a table, or JSON Lines.
+// What takes the time of a run, and its metrics: tables, or JSON Lines.
 #pragma once
 
 #include <cstddef>

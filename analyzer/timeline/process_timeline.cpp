@@ -82,7 +82,7 @@ uint32_t ProcessTimeline::span_track(const ProcessRecords& of, uint32_t thread, 
 }
 
 bool ProcessTimeline::is_in_window(int64_t begin_ns, int64_t end_ns) const {
-    return begin_ns > 0 && begin_ns <= options_.window.until_ns && end_ns >= options_.window.from_ns;
+    return begin_ns > 0 && begin_ns < options_.window.until_ns && end_ns >= options_.window.from_ns;
 }
 
 int64_t ProcessTimeline::common(const ProcessRecords& of, uint64_t ticks) const {

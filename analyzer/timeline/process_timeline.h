@@ -2,6 +2,7 @@
 // stream of its GPU; metrics and readings of the machine. Everything is in memory until it is written, sorted by time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,7 +19,12 @@ namespace titan::analyzer {
 // Times on the clock of all hosts.
 struct TimeWindow {
     int64_t from_ns = INT64_MIN;
-    int64_t until_ns = INT64_MAX;
+    int64_t until_ns = INT64_MAX;  // not in it any more
+
+    // What lies in both; until_ns is not above from_ns where nothing does.
+    TimeWindow both(const TimeWindow& other) const {
+        return {std::max(from_ns, other.from_ns), std::min(until_ns, other.until_ns)};
+    }
 };
 
 struct TimelineCounts {

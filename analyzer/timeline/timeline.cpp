@@ -148,8 +148,13 @@ class Writer {
                 timeline_.notes.push_back(fmt::format("rank {} has none of these steps on record", process.rank));
                 return;
             }
-            options.window = {options.common_ns(found->from_ns),
-                              found->until_ns == INT64_MAX ? INT64_MAX : options.common_ns(found->until_ns)};
+            options.window =
+                window_.both({options.common_ns(found->from_ns),
+                              found->until_ns == INT64_MAX ? INT64_MAX : options.common_ns(found->until_ns)});
+            if (options.window.until_ns <= options.window.from_ns) {
+                timeline_.notes.push_back(fmt::format("rank {} was in none of these steps then", process.rank));
+                return;
+            }
         }
         ProcessTimeline drawn(run_, format_, std::move(options));
         drawn.collect(*records);

@@ -82,6 +82,16 @@ std::string clock_text(int64_t realtime_ns) {
                        realtime_ns / 1000 % 1'000'000);
 }
 
+std::string date_text(int64_t realtime_ns) {
+    const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
+    tm parts{};
+    localtime_r(&seconds, &parts);
+    const long minutes = parts.tm_gmtoff / 60;
+    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, minutes < 0 ? "-" : "+",
+                       std::abs(minutes) / 60, std::abs(minutes) % 60);
+}
+
 std::string grouped_digits(uint64_t number) {
     std::string digits = std::to_string(number);
     for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {

@@ -54,8 +54,17 @@ def measure(analyzer, synth, ranks, calls):
         if reduced != report:
             raise RuntimeError(f"{ranks} x {calls}: the digests give another report than the dumps")
         size = sum(path.stat().st_size for path in digests.rglob("*.digest"))
+        summary, summary_seconds, summary_peak = measured(analyzer, ["summary", "--json", "--no-rings", dumps])
+        if f'"ranks_on_record":{ranks}'.encode() not in summary:
+            raise RuntimeError(f"{ranks} x {calls}: the summary is not of all ranks")
+        trace = pathlib.Path(directory) / "run.perfetto-trace"
+        _, timeline_seconds, timeline_peak = measured(
+            analyzer, ["timeline", "--no-rings", "--limit-mb", "100000", "-o", trace, dumps])
+        trace_mb = trace.stat().st_size / 1e6
     return {"ranks": ranks, "calls": calls, "seconds": seconds, "peak_mib": peak,
             "rate": ranks * calls * RECORD_BYTES / 1e6 / max(seconds, 1e-9), "digest_kb": size / ranks / 1e3,
+            "summary_seconds": summary_seconds, "summary_peak_mib": summary_peak,
+            "timeline_rate": trace_mb / max(timeline_seconds, 1e-9), "timeline_peak_mib": timeline_peak,
             "map_seconds": map_seconds, "reduce_seconds": reduce_seconds, "reduce_peak_mib": reduce_peak}
 
 
@@ -78,13 +87,14 @@ def main():
     if options.check:
         return check(options.analyzer, options.synth)
     print(f"{'ranks':>6} {'calls':>6} {'cpu s':>7} {'MB/s per core':>14} {'peak MiB':>9} | {'kB per rank':>11} "
-          f"{'map s':>7} "
-          f"{'reduce s':>8} {'peak MiB':>9}")
+          f"{'map s':>7} {'reduce s':>8} {'peak MiB':>9} | {'summary s':>9} {'peak MiB':>9} | {'timeline MB/s':>13} "
+          f"{'peak MiB':>9}")
     for size in SIZES + (FULL_SIZES if options.full else ()):
         m = measure(options.analyzer, options.synth, *size)
         print(f"{m['ranks']:>6} {m['calls']:>6} {m['seconds']:>7.2f} {m['rate']:>14.0f} {m['peak_mib']:>9.0f} | "
               f"{m['digest_kb']:>11.1f} {m['map_seconds']:>7.2f} {m['reduce_seconds']:>8.2f} "
-              f"{m['reduce_peak_mib']:>9.0f}",
+              f"{m['reduce_peak_mib']:>9.0f} | {m['summary_seconds']:>9.2f} {m['summary_peak_mib']:>9.0f} | "
+              f"{m['timeline_rate']:>13.0f} {m['timeline_peak_mib']:>9.0f}",
               flush=True)
     return 0
 

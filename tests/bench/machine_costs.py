@@ -182,7 +182,12 @@ def analyzer_size_costs(analyzer, synth, ranks, calls):
     """One size of analyzer_scale.py; growth is linear where the rates of several sizes are alike."""
     measured = analyzer_scale.measure(analyzer, synth, ranks, calls)
     what = f"{ranks:,} ranks x {calls:,}"
+    summary_budget_s = 10.0 if ranks * calls <= 1024 * 2000 else None
     return [row(f"{what}: records per core", measured["rate"], 150.0, "MB/s", "above"),
             row(f"{what}: peak memory", measured["peak_mib"], 4096.0, "MiB"),
             row(f"{what}: a digest, per rank", measured["digest_kb"], None, "kB"),
-            row(f"{what}: analysis of the digests", measured["reduce_seconds"], None, "s")]
+            row(f"{what}: analysis of the digests", measured["reduce_seconds"], None, "s"),
+            row(f"{what}: summary", measured["summary_seconds"], summary_budget_s, "s"),
+            row(f"{what}: timeline written per core", measured["timeline_rate"], 50.0, "MB/s", "above"),
+            row(f"{what}: peak memory of both",
+                max(measured["summary_peak_mib"], measured["timeline_peak_mib"]), 4096.0, "MiB")]

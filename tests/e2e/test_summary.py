@@ -12,7 +12,8 @@ import harness
 PROGRAM = """
 import os, pathlib, time, titantrace
 rank = int(os.environ["RANK"])
-titantrace.label("starts", "now")
+titantrace.label("tokens_per_step", 4096)
+titantrace.label("flops_per_token", "2e6")
 pathlib.Path(f"recording-{rank}").touch()
 while len(list(pathlib.Path().glob("recording-*"))) < 4:  # one job, however late a rank starts
     time.sleep(0.01)
@@ -23,6 +24,9 @@ for step in range(12):
     if rank != 0:
         with titantrace.span("loss"):
             pass
+    titantrace.metric("loss", 5.0 - 0.1 * step - rank)
+    if rank == 3:
+        titantrace.metric("grad_norm", float("nan") if step == 7 else 0.5)
 titantrace.step(12)
 titantrace.dump()
 """
@@ -73,7 +77,8 @@ class Summary(harness.Case):
                     steps.setdefault(rank, []).append(at_ns - newest[rank])
                 newest[rank] = at_ns
         rows = self.rows()
-        self.assertEqual(set(rows), {("step", "step"), ("span", "forward"), ("span", "loss")})
+        self.assertEqual(set(rows), {("step", "step"), ("span", "forward"), ("span", "loss"), ("metric", "loss"),
+                                     ("metric", "grad_norm"), ("job", "throughput")})
         self.check(rows["step", "step"], steps)
         self.check(rows["span", "forward"], spans["forward"])
         self.check(rows["span", "loss"], spans["loss"])
@@ -89,11 +94,64 @@ class Summary(harness.Case):
         text = self.summary().stdout
         self.assertRegex(text, r"\nforward +span +48 .* 4 of 4 +rank 2: ")
         self.assertRegex(text, r"\nloss +span +36 .* 3 of 4 ")
-        self.assertIn("1 row more, shorter in sum", self.summary("--top", "1").stdout)
+        self.assertIn("2 rows more: --top 0 lists all", self.summary("--top", "1").stdout)
         self.summary("--rank", "77", status=harness.FINDINGS)
+        self.check_metrics(rows, text)
+        self.check_throughput(rows, steps)
+
+    def check_metrics(self, rows, text):
+        losses = {rank: [5.0 - 0.1 * step - rank for step in range(12)] for rank in range(4)}
+        every = sorted(one for of_rank in losses.values() for one in of_rank)
+        row = rows["metric", "loss"]
+        self.assertEqual((row["count"], row["not_finite"], row["ranks"]), (48, 0, [0, 1, 2, 3]))
+        self.assertAlmostEqual(row["mean"], statistics.mean(every))
+        self.assertAlmostEqual(row["std"], statistics.pstdev(every))
+        self.assertEqual((row["min"], row["max"]), (every[0], every[-1]))
+        self.assertAlmostEqual(row["p50"] / every[23], 1, delta=0.011)
+        self.assertEqual((row["lowest_rank"], row["highest_rank"]), (3, 0))
+        self.assertAlmostEqual(row["lowest_rank_mean"], statistics.mean(losses[3]))
+        norm = rows["metric", "grad_norm"]
+        self.assertEqual((norm["count"], norm["not_finite"], norm["ranks"], norm["lowest_rank"]), (11, 1, [3], -1))
+        self.assertRegex(text, r"\nloss +48 .* 4 of 4 +rank 3: 1.45 +rank 0: 4.45\n")
+        self.assertRegex(text, r"\ngrad_norm +11 \+ 1 not finite .* 1 of 4 +- +-\n")
+        self.assertEqual(self.rows("--step", "3-5")["metric", "loss"]["count"], 4 * 3)
+
+    def check_throughput(self, rows, steps):
+        step_s = statistics.mean(one for of_rank in steps.values() for one in of_rank) / 1e9
+        job = rows["job", "throughput"]
+        self.assertAlmostEqual(job["steps_per_s"] * step_s, 1, delta=0.001)
+        self.assertAlmostEqual(job["tokens_per_s"] * step_s, 4096, delta=4)
+        self.assertEqual((job["ranks"], job["mfu"]), (4, None))  # no GPU here
+        job = self.rows("--peak-tflops", "0.5", "--tokens-per-step", "8192")["job", "throughput"]
+        self.assertAlmostEqual(job["mfu"], 8192 * 2e6 / step_s / (4 * 0.5e12), delta=1e-4 * job["mfu"] + 1e-6)
+        self.assertRegex(self.summary("--peak-tflops", "0.5").stdout,
+                         r"\n\n[0-9.]+ steps/s; [0-9,]+ tokens/s, [0-9,]+ on each of 4 ranks; "
+                         r"MFU [0-9.]+% of 0.5 TFLOPS a GPU\n")
+
+    def test_unmarked_steps(self):
+        """A program that marks nothing: its calls repeat."""
+        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "9",
+                               "--unmarked", "--checkpoint-every", "0"], self.place.env(TITANTRACE_DUMP_ON="exit"))
+        self.assertEqual(done.status, 0, done.stderr)
+        calls = collections.defaultdict(list)
+        for call in self.place.show(self.place.dumps):
+            if call["op"] in ("all_reduce", "all_gather", "reduce_scatter"):
+                calls[call["rank"]].append(call)
+        self.assertEqual({len(of_rank) for of_rank in calls.values()}, {9 * 6})
+        of_a_step = len(calls[0]) // 9
+        rows = self.rows()
+        row = rows["step", f"period of {of_a_step} calls"]
+        durations = {}
+        for rank, of_rank in calls.items():
+            begun = [call["entered_realtime_ns"] for call in of_rank[-(len(of_rank) // of_a_step) * of_a_step:]]
+            begun = begun[::of_a_step]
+            durations[rank] = [later - earlier for earlier, later in zip(begun, begun[1:])]
+        self.check(row, durations)
+        self.assertGreater(rows["job", "throughput"]["steps_per_s"], 0)
+        self.assertEqual(self.rows("--skip-steps", "3")["step", row["name"]]["count"], row["count"] - 4 * 3)
 
     def test_calls(self):
-        for method in "timing", "off":
+        for method in "timing", "writes", "off":
             with self.subTest(method=method):
                 self.place = self.new_place()
                 done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "8"],
@@ -102,15 +160,16 @@ class Summary(harness.Case):
                 calls = collections.defaultdict(list)
                 for call in self.place.show(self.place.dumps):
                     if call["op"] in ("all_reduce", "all_gather", "reduce_scatter"):
-                        kind = "GPU" if call["gpu_started_ticks"] is not None else "host"
+                        kind = "GPU" if call["gpu_finished_ticks"] is not None else "host"
                         calls[kind, f"{call['op']} on {call['communicator_name']}"].append(call)
                 rows = self.rows()
-                self.assertEqual({kind for kind, _ in calls}, {"GPU" if method == "timing" else "host"})
-                counted = {key: row["count"] for key, row in rows.items() if key in calls}
-                self.assertEqual(counted, {key: len(of) for key, of in calls.items()})
+                self.assertEqual({kind for kind, _ in calls}, {"host" if method == "off" else "GPU"})
                 for key, of in calls.items():
+                    timed = [call for call in of if method == "off" or
+                             0 < (call["gpu_started_ticks"] or 0) < call["gpu_finished_ticks"]]
+                    self.assertEqual((rows[key]["calls"], rows[key]["count"]), (len(of), len(timed)))
                     self.assertEqual(rows[key]["bytes"], sum(call["count"] * 4 for call in of))
-                    self.assertEqual(rows[key]["bus_gb_per_s"] is not None, method == "timing")
+                    self.assertEqual(rows[key]["bus_gb_per_s"] is not None, method != "off")
 
 
 if __name__ == "__main__":

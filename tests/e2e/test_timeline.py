@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import xml.etree.ElementTree
 
 import harness
 
@@ -148,6 +149,13 @@ class Timeline(harness.Case):
             self.assertLess(abs(one["begin_ns"] - finding["at_ns"]), 200_000_000)
         early = [one for one in trace["slices"] if one["end_ns"] < finding["at_ns"] - 200_000_000]
         self.assertEqual(early, [])
+        # Both limits hold where both are given.
+        steps = {one["name"] for one in trace["slices"] if one["track"] == "steps"}
+        self.assertIn("step 60", steps)
+        narrow = self.read(self.draw("--around-hang", "0.2", "--step", "0-59"))
+        self.assertEqual({one["name"] for one in narrow["slices"] if one["track"] == "steps"}, steps - {"step 60"})
+        self.assertIn("rank 0 was in none of these steps then",
+                      self.draw("--around-hang", "0.2", "--step", "0-3", status=2).stderr)
 
     def test_no_hang_to_draw_around(self):
         self.train("--ranks", "2", "--steps", "3")
@@ -205,6 +213,20 @@ class Timeline(harness.Case):
         self.assertEqual(set(depth.values()), {0})
         flows = collections.Counter(event["bind_id"] for event in events if "bind_id" in event)
         self.assertEqual(max(flows.values()), 4)
+
+    def test_a_picture(self):
+        self.train("--ranks", "4", "--tp", "2", "--steps", "4")
+        self.draw("--chrome", "--rank", "0,3", into="run.json")
+        trace, picture = self.place.path / "run.json", self.place.path / "run.svg"
+        done = self.place.run([harness.ROOT / "scripts" / "draw-timeline", trace, "-o", picture, "--last-ms", "100000",
+                               "--after-ms", "1000"], self.place.env(preload=False))
+        self.assertEqual(done.status, 0, done.stderr)
+        shapes = xml.etree.ElementTree.parse(picture).getroot()
+        drawn = [shape[0].text for shape in shapes.iter("{http://www.w3.org/2000/svg}rect") if len(shape)]
+        begun = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "B"]
+        self.assertEqual(sorted(drawn), sorted(begun))
+        words = [shape.text for shape in shapes.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertEqual([word for word in words if word.startswith("rank ")], ["rank 0", "rank 3"])
 
     def test_flight_recorder_files(self):
         self.train("--ranks", "2", "--steps", "4")

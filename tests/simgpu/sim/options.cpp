@@ -37,6 +37,7 @@ usage: titan-sim [options]
     --graphs               the first step runs eagerly; then one step is captured into a CUDA graph, over all
                            streams, and replayed in every step
     --poll                 ask whether a stream is done (cudaStreamQuery) instead of blocking until it is
+    --unmarked             steps are not marked
     --nvtx                 NVTX ranges and marks instead of titantrace's markers
     --checkpoint-every M   a broadcast over the world as barrier, 0 = never   (default 5)
     --gradients MODE       sharded (reduce-scatter, all-gather) or allreduce  (default sharded)
@@ -129,6 +130,8 @@ Options parse_options(int argc, char** argv) {
             train.kernels = integer();
         } else if (name == "--poll") {
             train.poll = true;
+        } else if (name == "--unmarked") {
+            train.unmarked = true;
         } else if (name == "--nvtx") {
             train.nvtx = true;
             if (!SIMGPU_HAS_NVTX) {

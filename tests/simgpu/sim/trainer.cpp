@@ -210,7 +210,9 @@ float Trainer::group_sum(const std::string& name, int salt) const {
 void Trainer::begin_step(int64_t step, bool act_faults) {
     state_.step = step;
     ++progress_;
-    titan_step(step);
+    if (!options_.unmarked) {
+        titan_step(step);
+    }
     for (auto& made : comms_) {
         made->begin_step();
     }

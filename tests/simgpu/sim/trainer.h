@@ -25,6 +25,7 @@ struct TrainOptions {
     bool one_process = false;       // ranks are threads: a capture must not forbid the others their calls
     double work_ms = 0;             // work of the host per step
     int kernels = 0;                // small kernels per step
+    bool unmarked = false;          // steps are not told
     bool nvtx = false;              // ranges of NVTX instead of titantrace's markers
     bool poll = false;              // hosts ask whether a stream is done, again and again
 };

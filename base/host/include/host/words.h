@@ -19,6 +19,8 @@ std::string duration_text(int64_t nanoseconds);
 std::string fine_duration_text(double nanoseconds);
 // Local time of day, "14:20:34.506146"; "-" if unknown.
 std::string clock_text(int64_t realtime_ns);
+// "2026-11-22 08:27:56 +01:00": in this machine's time zone, which is shown.
+std::string date_text(int64_t realtime_ns);
 // 1234567 -> "1,234,567".
 std::string grouped_digits(uint64_t number);
 // 1 -> "rank", 2 -> "ranks"; "process" -> "processes".

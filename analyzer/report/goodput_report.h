@@ -1,0 +1,16 @@
+// The attempts of a run, and how much of their time is training that is kept: a table, or JSON Lines.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "goodput.h"
+
+namespace titan::analyzer {
+
+// Oldest first. Calls write(text) with whole lines.
+void report_goodput(const std::vector<AttemptTimes>& attempts, bool json,
+                    const std::function<void(const std::string&)>& write);
+
+}  // namespace titan::analyzer

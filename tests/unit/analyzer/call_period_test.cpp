@@ -1,0 +1,80 @@
+// After how many calls a sequence repeats, against the definition tried out period by period.
+#include <doctest/doctest.h>
+
+#include <random>
+#include <vector>
+
+#include "call_period.h"
+
+using titan::analyzer::call_period;
+using titan::analyzer::CallPeriod;
+
+namespace {
+
+std::vector<uint64_t> repeated(const std::vector<uint64_t>& before, const std::vector<uint64_t>& step, size_t times) {
+    std::vector<uint64_t> calls = before;
+    for (size_t i = 0; i < times; ++i) {
+        calls.insert(calls.end(), step.begin(), step.end());
+    }
+    return calls;
+}
+
+CallPeriod tried_out(const std::vector<uint64_t>& calls) {
+    CallPeriod best;
+    for (size_t period = 1; period < calls.size(); ++period) {
+        size_t covered = period;
+        while (covered < calls.size() &&
+               calls[calls.size() - 1 - covered] == calls[calls.size() - 1 - (covered - period)]) {
+            ++covered;
+        }
+        if (covered >= 3 * period && 4 * covered >= calls.size() && covered > best.covered) {
+            best = {period, covered};
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+TEST_CASE("call periods: layers that are alike do not hide the step") {
+    // FSDP: all_gathers of equal layers, reduce_scatters, one all_reduce.
+    const std::vector<uint64_t> step = {7, 7, 7, 7, 7, 7, 7, 7, 9, 9, 9, 9, 9, 9, 9, 9, 3};
+    const CallPeriod period = call_period(repeated({1, 2, 1, 5}, step, 6));
+    CHECK(period.calls == step.size());
+    CHECK(period.covered == 6 * step.size());
+    // A step that is cut off at its begin or its end has the same period.
+    std::vector<uint64_t> cut = repeated({}, step, 6);
+    cut.resize(cut.size() - 5);
+    CHECK(call_period({cut.begin() + 3, cut.end()}).calls == step.size());
+}
+
+TEST_CASE("call periods: none where nothing repeats often enough") {
+    CHECK(call_period({}).calls == 0);
+    CHECK(call_period({4}).calls == 0);
+    CHECK(call_period({1, 2, 1, 2}).calls == 0);                                          // twice
+    CHECK(call_period({1, 2, 1, 2, 1, 2}).calls == 2);                                    // three times
+    CHECK(call_period({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 2, 2, 2}).calls == 0);  // less than a quarter
+    std::vector<uint64_t> all_apart;
+    for (uint64_t i = 0; i < 100; ++i) {
+        all_apart.push_back(i);
+    }
+    CHECK(call_period(all_apart).calls == 0);
+}
+
+TEST_CASE("call periods: any sequence") {
+    std::mt19937_64 random(5);
+    for (int round = 0; round < 3000; ++round) {
+        std::vector<uint64_t> before, step;
+        const uint64_t kinds = 1 + random() % 4;
+        for (uint64_t i = random() % 12; i > 0; --i) {
+            before.push_back(random() % kinds);
+        }
+        for (uint64_t i = 1 + random() % 8; i > 0; --i) {
+            step.push_back(random() % kinds);
+        }
+        const std::vector<uint64_t> calls = repeated(before, step, random() % 6);
+        const CallPeriod found = call_period(calls), expected = tried_out(calls);
+        CHECK(found.calls == expected.calls);
+        CHECK(found.covered == expected.covered);
+    }
+}
