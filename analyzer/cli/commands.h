@@ -64,6 +64,7 @@ Command stragglers_command(CommandLine& app);
 Command summary_command(CommandLine& app);
 Command timeline_command(CommandLine& app);
 Command export_command(CommandLine& app);
+Command fields_command(CommandLine& app);
 Command layout_command(CommandLine& app);
 Command digest_command(CommandLine& app);
 Command stacks_command(CommandLine& app);

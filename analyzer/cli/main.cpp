@@ -28,6 +28,7 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze stragglers dumps/        who is late, step after step, and what it costs
   titan-analyze layout dumps/            which communicator is tp, dp, pp, and each rank's position
   titan-analyze stacks dumps/            where each thread of all ranks was
+  titan-analyze fields                   what the records hold, field by field
   titan-analyze digest dumps/ --node --into digests/    on every node of a large job, then: titan-analyze digests/
   titan-analyze rings                    rings on this node, and whether their processes live
   titan-analyze collect --into dumps     save rings of dead processes as dumps
@@ -41,10 +42,10 @@ int run_command_line(int argc, char** argv) {
                     "Tells which rank a distributed GPU job waits for, and why, from titantrace's dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
-    const Command subcommands[] = {show_command(app),     summary_command(app),    metrics_command(app),
-                                   timeline_command(app), stragglers_command(app), layout_command(app),
-                                   stacks_command(app),   export_command(app),     digest_command(app),
-                                   rings_command(app),    collect_command(app),    clean_command(app)};
+    const Command subcommands[] = {
+        show_command(app),   summary_command(app), metrics_command(app), timeline_command(app), stragglers_command(app),
+        layout_command(app), stacks_command(app),  export_command(app),  fields_command(app),   digest_command(app),
+        rings_command(app),  collect_command(app), clean_command(app)};
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {

@@ -1,37 +1,43 @@
-"""The program's metrics, joined over its ranks by titan-analyze, for TensorBoard or Weights & Biases."""
+"""What titantrace recorded, for other tools: metrics for TensorBoard or Weights & Biases, all records as Parquet,
+SQLite or JSON Lines, the summary for Prometheus."""
 import argparse
 import importlib
-import json
 import math
 import os
-import shutil
-import subprocess
 import sys
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
-Row = Dict[str, Any]  # of titan-analyze metrics --json
+from . import openmetrics, tables
+from .analyzer import Analyzer, Row, Unusable
+
 Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest moment (s since 1970), values by name
 
 WRITTEN, NOTHING, UNUSABLE = 0, 1, 2
 _BEFORE_STEPS = -1
 _RANKS_OF_LABELS = "0-63"  # what labels these agree on is the run's
 
-_HELP = """Each metric becomes a scalar of its name at each step, joined over the ranks as the program said
-(titantrace.metric with reduce=): those that it said not to join become "NAME (lowest)" and "NAME (highest)". Where
-ranks were in a step and did not report a metric, or their markers of that step are overwritten, "ranks reported/NAME"
-says how many are in the value. NaN and infinity are kept. Labels on which all ranks agree (titantrace.label) become
-hyperparameters, or the run's config.
+_HELP = """--tensorboard, --wandb: each metric becomes a scalar of its name at each step, joined over the ranks as the
+program said (titantrace.metric with reduce=): those that it said not to join become "NAME (lowest)" and "NAME
+(highest)". Where ranks were in a step and did not report a metric, or their markers of that step are overwritten,
+"ranks reported/NAME" says how many are in the value. NaN and infinity are kept. Labels on which all ranks agree
+(titantrace.label) become hyperparameters, or the run's config.
+
+--parquet, --sqlite, --jsonl: a table for each kind of record: calls, markers, cuda_calls, work, health, labels and so
+on; titan-analyze fields describes them. Lists are JSON in a text.
+
+--openmetrics: steps, spans, calls and metrics as titan-analyze summary sums them up, for node_exporter's textfile
+collector: run it every now and then, from cron.
 """
 _EPILOG = """examples:
   python -m titantrace.export --tensorboard runs/llama dumps/     then: tensorboard --logdir runs
   python -m titantrace.export --wandb my-project --offline dumps/ then: wandb sync wandb/offline-run-*
+  python -m titantrace.export --parquet records/ dumps/           then: duckdb -c "FROM 'records/calls.parquet'"
+  python -m titantrace.export --sqlite records.db dumps/          then: sqlite3 records.db "SELECT * FROM fields"
+  python -m titantrace.export --openmetrics /var/lib/node_exporter/titan.prom dumps/
 
-Exit status: 0 scalars were written, 1 no metrics are on record, 2 unusable input or arguments, or a package is missing.
+Exit status: 0 something was written, 1 nothing of that kind is on record, 2 unusable input or arguments, or a package
+is missing.
 """
-
-
-class Unusable(Exception):
-    """What the user has to put right."""
 
 
 def _package(name: str, distribution: str) -> Any:
@@ -40,35 +46,6 @@ def _package(name: str, distribution: str) -> Any:
     except ImportError as error:
         raise Unusable(f"{distribution} is needed, and cannot be imported: {error}. Try: pip install "
                        f"{distribution}") from error
-
-
-class Analyzer:
-    """titan-analyze, on the dumps of one run."""
-
-    def __init__(self, program: Optional[str], paths: List[str], of_run: List[str]) -> None:
-        beside = os.path.join(os.path.dirname(sys.executable), "titan-analyze")
-        found = program or (beside if os.access(beside, os.X_OK) else shutil.which("titan-analyze"))
-        if found is None:
-            raise Unusable("titan-analyze is neither beside this Python nor on PATH: give its place with "
-                           "--titan-analyze")
-        self._program = found
-        self._paths = [*paths, *of_run]
-
-    def records(self, command: str, *options: str) -> Iterator[Row]:
-        """The objects that it lists, one after another."""
-        try:
-            running = subprocess.Popen([self._program, command, *self._paths, "--json", *options],
-                                       stdout=subprocess.PIPE, encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise Unusable(f"titan-analyze does not start: {error}") from error
-        with running:
-            assert running.stdout is not None
-            for line in running.stdout:
-                record: Row = json.loads(line)
-                if "error" not in record:
-                    yield record
-        if running.returncode not in (WRITTEN, NOTHING):
-            raise Unusable(f"titan-analyze {command} failed (exit status {running.returncode})")
 
 
 def labels_of(analyzer: Analyzer) -> Dict[str, str]:
@@ -150,6 +127,10 @@ def _parser() -> argparse.ArgumentParser:
     to = parser.add_mutually_exclusive_group(required=True)
     to.add_argument("--tensorboard", metavar="DIR", help="write a run of TensorBoard into this directory of its own")
     to.add_argument("--wandb", metavar="PROJECT", help="make a run in this project of Weights & Biases")
+    to.add_argument("--parquet", metavar="DIR", help="write DIR/calls.parquet and so on (needs pyarrow)")
+    to.add_argument("--sqlite", metavar="FILE", help="write a new SQLite database")
+    to.add_argument("--jsonl", metavar="DIR", help="write DIR/calls.jsonl and so on")
+    to.add_argument("--openmetrics", metavar="FILE", help="write, or replace, a file for Prometheus")
     parser.add_argument("--offline", action="store_true", help="Weights & Biases: write into ./wandb, without network")
     parser.add_argument("--run", help="the run among the dumps (titan-analyze --list-runs; default: the newest)")
     parser.add_argument("--titan-analyze", metavar="PROGRAM", help="where it is (default: beside this Python, or PATH)")
@@ -157,8 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def export(arguments: argparse.Namespace) -> int:
-    analyzer = Analyzer(arguments.titan_analyze, arguments.dumps, ["--run", arguments.run] if arguments.run else [])
+def _export_metrics(analyzer: Analyzer, arguments: argparse.Namespace) -> int:
     points = points_of(list(analyzer.records("metrics")))
     if not points:
         return NOTHING
@@ -170,6 +150,25 @@ def export(arguments: argparse.Namespace) -> int:
     names = {name for _, _, values in points for name in values}
     print(f"{len(names)} scalars of {len(points)} steps and {len(labels)} labels are written: {place}")
     return WRITTEN
+
+
+def _export_tables(analyzer: Analyzer, format_name: str, place: str) -> int:
+    written = tables.write_tables(analyzer, format_name, place)
+    if not written:
+        return NOTHING
+    print(f"{', '.join(f'{count:,} {name}' for name, count in written)} are written: {place}")
+    return WRITTEN
+
+
+def export(arguments: argparse.Namespace) -> int:
+    analyzer = Analyzer(arguments.titan_analyze, arguments.dumps, ["--run", arguments.run] if arguments.run else [])
+    for format_name in tables.FORMATS:
+        place = getattr(arguments, format_name)
+        if place is not None:
+            return _export_tables(analyzer, format_name, place)
+    if arguments.openmetrics is not None:
+        return WRITTEN if openmetrics.write(analyzer, arguments.openmetrics) else NOTHING
+    return _export_metrics(analyzer, arguments)
 
 
 def main() -> int:

@@ -1,0 +1,29 @@
+// The table of fields (records.def) as data: for who writes records elsewhere.
+#pragma once
+
+#include <span>
+
+#include "records.h"
+
+namespace titan::analyzer {
+
+struct RecordTable {
+    RecordKind kind;
+    const char* name;    // calls, torch_calls, cuda_calls, ...: after the option of `show`
+    const char* option;  // of `show`; empty: it lists these without one
+    const char* meaning;
+};
+
+struct RecordField {
+    RecordKind kind;
+    const char* key;
+    const char* type;  // as in records.def: "number or null"
+    const char* unit;  // empty: none
+    const char* meaning;
+};
+
+// In the order of records.def. Thread-safe.
+std::span<const RecordTable> record_tables();
+std::span<const RecordField> record_fields();
+
+}  // namespace titan::analyzer

@@ -1,0 +1,55 @@
+"""titan-analyze as a source of rows, for the exporters."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Any, Dict, Iterator, List, Optional
+
+Row = Dict[str, Any]  # an object of titan-analyze ... --json
+
+_FITTING = (0, 1)  # exit status 1: nothing fits
+
+
+class Unusable(Exception):
+    """What the user has to put right."""
+
+
+class Analyzer:
+    """titan-analyze, on the dumps of one run."""
+
+    def __init__(self, program: Optional[str], paths: List[str], of_run: List[str]) -> None:
+        beside = os.path.join(os.path.dirname(sys.executable), "titan-analyze")
+        found = program or (beside if os.access(beside, os.X_OK) else shutil.which("titan-analyze"))
+        if found is None:
+            raise Unusable("titan-analyze is neither beside this Python nor on PATH: give its place with "
+                           "--titan-analyze")
+        self._program = found
+        self._paths = [*paths, *of_run]
+
+    def lines(self, command: str, *options: str) -> Iterator[str]:
+        """Its JSON Lines as they are. Errors, which are lines, too, have been told already."""
+        return self._listed(command, [*self._paths, *options])
+
+    def records(self, command: str, *options: str) -> Iterator[Row]:
+        """The objects that it lists, one after another."""
+        for line in self.lines(command, *options):
+            yield json.loads(line)
+
+    def fields(self) -> List[Row]:
+        """The table of fields: what `show` lists, key by key."""
+        return [json.loads(line) for line in self._listed("fields", [])]
+
+    def _listed(self, command: str, arguments: List[str]) -> Iterator[str]:
+        try:
+            running = subprocess.Popen([self._program, command, *arguments, "--json"], stdout=subprocess.PIPE,
+                                       encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise Unusable(f"titan-analyze does not start: {error}") from error
+        with running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                if '"schema":' not in line or "error" not in json.loads(line):
+                    yield line
+        if running.returncode not in _FITTING:
+            raise Unusable(f"titan-analyze {command} failed (exit status {running.returncode})")
