@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Dict, List, Set, Tuple
 
-from . import openmetrics, tables
+from . import openmetrics, tables, torchtitan_logs
 from .analyzer import Analyzer, Row, Unusable
 
 Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest moment (s since 1970), values by name
@@ -24,6 +24,8 @@ program said (titantrace.metric with reduce=): those that it said not to join be
 
 --parquet, --sqlite, --jsonl: a table for each kind of record: calls, markers, cuda_calls, work, health, labels and so
 on; titan-analyze fields describes them. Lists are JSON in a text.
+
+--torchtitan: spans, events and metrics as torchtitan's structured logger writes them, for what reads its files.
 
 --openmetrics: steps, spans, calls and metrics as titan-analyze summary sums them up, for node_exporter's textfile
 collector: run it every now and then, from cron.
@@ -130,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     to.add_argument("--parquet", metavar="DIR", help="write DIR/calls.parquet and so on (needs pyarrow)")
     to.add_argument("--sqlite", metavar="FILE", help="write a new SQLite database")
     to.add_argument("--jsonl", metavar="DIR", help="write DIR/calls.jsonl and so on")
+    to.add_argument("--torchtitan", metavar="DIR", help="write markers as torchtitan's structured logger does")
     to.add_argument("--openmetrics", metavar="FILE", help="write, or replace, a file for Prometheus")
     parser.add_argument("--offline", action="store_true", help="Weights & Biases: write into ./wandb, without network")
     parser.add_argument("--run", help="the run among the dumps (titan-analyze --list-runs; default: the newest)")
@@ -166,6 +169,10 @@ def export(arguments: argparse.Namespace) -> int:
         place = getattr(arguments, format_name)
         if place is not None:
             return _export_tables(analyzer, format_name, place)
+    if arguments.torchtitan is not None:
+        written = torchtitan_logs.write(analyzer, arguments.torchtitan)
+        print(f"{written:,} lines are written: {arguments.torchtitan}")
+        return WRITTEN if written else NOTHING
     if arguments.openmetrics is not None:
         return WRITTEN if openmetrics.write(analyzer, arguments.openmetrics) else NOTHING
     return _export_metrics(analyzer, arguments)

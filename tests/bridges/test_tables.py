@@ -39,6 +39,13 @@ names = [[family.name for family in parser.text_string_to_metric_families(text)]
 print(json.dumps(names))
 """
 
+HAS_TORCHTITAN = "import importlib.util; print(importlib.util.find_spec('torchtitan') is not None)"
+GANTT = r"""
+import json, sys
+from torchtitan.observability.structured_logger.gantt_generator import generate_gantt_trace
+print(json.dumps(generate_gantt_trace(sys.argv[1], sys.argv[2])["traceEvents"]))
+"""
+
 ODD_ANALYZER = """#!/usr/bin/env python3
 import sys
 if sys.argv[1] == "fields":
@@ -174,6 +181,32 @@ class Tables(bridge_case.Case):
             done = self.run_well([*self.python, "-c", READ_WITH_PROMETHEUS, file])
             for names in json.loads(done.stdout):
                 self.assertEqual(set(names), {key[0] for key in values})
+
+    def test_torchtitan_logs(self):
+        self.export("--torchtitan", "structured_logs", "dumps")
+        markers = self.listed("show", "--markers")
+        lines = {}
+        for file in sorted((self.place / "structured_logs").iterdir()):
+            self.assertRegex(file.name, r"^training\.global_rank_\d\.\d{8}-\d{6}-[A-Z0-9]{6}\.jsonl$")
+            lines[int(file.name.split(".")[1].rsplit("_", 1)[1])] = [json.loads(line) for line in
+                                                                     file.read_text(encoding="utf-8").splitlines()]
+        self.assertEqual(set(lines), {0, 1, 2, 3})
+        for rank, of_rank in lines.items():
+            own = [marker for marker in markers if marker["rank"] == rank]
+            begun = {marker["span"]: marker for marker in own if marker["marker"] == "span_begin"}
+            ended = [(marker["name"], (marker["realtime_ns"] - begun[marker["span"]]["realtime_ns"]) / 1e6)
+                     for marker in own if marker["marker"] == "span_end"]
+            self.assertEqual([(line["event_name"], line["value"]) for line in of_rank
+                              if line["log_type_name"].endswith("_end")], ended)
+            self.assertEqual([(line["step"], line["event_name"], line["value"]) for line in of_rank
+                              if line["log_type_name"] == "metric_value"],
+                             [(marker["step"], marker["name"], marker["value"]) for marker in own
+                              if marker["marker"] == "metric"])
+            self.assertEqual([line["seq_id"] for line in of_rank], list(range(len(of_rank))))
+        if REAL and self.run_well([*self.python, "-c", HAS_TORCHTITAN]).stdout.strip() == "True":
+            done = self.run_well([*self.python, "-c", GANTT, "structured_logs", "gantt.json"])
+            drawn = [event for event in json.loads(done.stdout.splitlines()[-1]) if event["ph"] == "X"]
+            self.assertEqual(len(drawn), sum(marker["marker"] == "span_end" for marker in markers))
 
     def test_numbers_of_damaged_records(self):
         """What fits in no 64 bits is null; NaN and lists are kept."""

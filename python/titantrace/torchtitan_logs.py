@@ -1,0 +1,114 @@
+"""The markers of a run as torchtitan's structured logger writes them (torchtitan 0.3.0), for what reads its files: its
+own timeline (gantt_generator) and the boards that people have built on them. One file for each rank."""
+import json
+import os
+import time
+from typing import Any, Dict, IO, List, Optional, Tuple
+
+from . import private_file
+from .analyzer import Analyzer, Row, Unusable
+
+_ROLE_LABEL = "role"  # torchtitan calls it source
+_NO_ROLE = "training"
+_SUFFIXES = {"span_begin": "_start", "span_end": "_end", "error": "_error"}
+
+
+class _Rank:
+    """What the lines of a rank depend on."""
+
+    def __init__(self, rank: int, source: str) -> None:
+        self.rank, self.source = rank, source
+        self.main_thread: Optional[int] = None
+        self.tags: List[str] = []
+        self.open: Dict[int, Tuple[str, int, str]] = {}  # span: name, begin, task
+        self.lines = 0
+        self.newest_ms: Optional[float] = None
+
+    def _task(self, row: Row) -> str:
+        # Its timeline pairs begins and ends by file and task alone: other threads need a task of their own.
+        if row.get("task"):
+            return f"Task-{row['task']}"
+        return "" if row["thread"] == self.main_thread else f"Thread-{row['thread']}"
+
+    def line(self, row: Row) -> Optional[Dict[str, Any]]:
+        """None: torchtitan writes nothing of that kind."""
+        kind, name = row["marker"], row["name"]
+        self.main_thread = row["thread"] if self.main_thread is None else self.main_thread
+        if kind == "step":
+            self.tags = []
+        elif kind == "step_tag":
+            self.tags.append(name)
+        told: Dict[str, Any] = {"log_type": "event", "event_name": name}
+        task = self._task(row)
+        if kind == "span_begin":
+            self.open[row["span"]] = (name, row["realtime_ns"], task)
+        elif kind == "span_end":
+            name, begun_ns, task = self.open.pop(row["span"], (name, row["realtime_ns"], task))
+            told["value"] = (row["realtime_ns"] - begun_ns) / 1e6
+        elif kind == "error":
+            name, _, task = self.open.get(row["span"], (name, 0, task))
+            told["message"] = row["text"][:1000]
+        elif kind == "event":
+            told = {"log_type": "instant", "event_name": None}
+        elif kind == "metric":
+            told = {"log_type": "instant", "event_name": name, "value": _finite(row["value"])}
+            name = "metric_value"
+        else:
+            return None
+        return {**self._common(row, task), "log_type_name": name + _SUFFIXES.get(kind, ""), **told}
+
+    def _common(self, row: Row, task: str) -> Dict[str, Any]:
+        now_ms = row["realtime_ns"] / 1e6
+        place, _, function = (row.get("called_at") or "").partition(" ")
+        common: Dict[str, Any] = {
+            "delta_ms": 0.0 if self.newest_ms is None else now_ms - self.newest_ms, "tid": row["thread"],
+            "rank": self.rank, "global_rank": self.rank, "source": self.source,
+            "time": row["realtime_ns"] // 10**9, "time_ms": row["realtime_ns"] // 10**6,
+            "time_us": row["realtime_ns"] // 1000, "caller": f"{place}:{function}" if function else place,
+            "logger_name": "titantrace", "log_level": "INFO", "seq_id": self.lines, "message": ""}
+        if row["step"] >= 0:
+            common["step"] = row["step"]
+        if row.get("relative_step") is not None:
+            common["relative_step"] = row["relative_step"]
+        if self.tags:
+            common["step_tags"] = list(self.tags)
+        if task:
+            common["task_name"] = task
+        self.newest_ms = now_ms
+        self.lines += 1
+        return common
+
+
+def _finite(value: Any) -> Optional[float]:
+    """torchtitan writes NaN as a bare word, which is no JSON."""
+    return None if value is None or isinstance(value, str) else float(value)
+
+
+def write(analyzer: Analyzer, directory: str) -> int:
+    """Returns how many lines were written."""
+    roles = {row["rank"]: row["text"] for row in analyzer.records("show", "--labels") if row["name"] == _ROLE_LABEL}
+    started = time.strftime("%Y%m%d-%H%M%S")
+    rank: Optional[_Rank] = None
+    file: Optional[IO[str]] = None
+    written = 0
+    try:
+        os.makedirs(directory, exist_ok=True)
+        for row in analyzer.records("show", "--markers"):  # rank after rank, by time
+            if rank is None or row["rank"] != rank.rank:
+                if file is not None:
+                    file.close()
+                rank = _Rank(row["rank"], roles.get(row["rank"], _NO_ROLE))
+                name = f"{rank.source.replace('/', '_')}.global_rank_{rank.rank}.{started}-TITANT.jsonl"
+                file = os.fdopen(private_file.create(os.path.join(directory, name)), "w", encoding="utf-8")
+            line = rank.line(row)
+            if line is not None and file is not None:
+                file.write(json.dumps(line) + "\n")
+                written += 1
+    except FileExistsError as error:
+        raise Unusable(f"{error.filename} exists already: nothing is overwritten") from error
+    except OSError as error:
+        raise Unusable(f"{directory}: {error.strerror}") from error
+    finally:
+        if file is not None:
+            file.close()
+    return written
