@@ -54,7 +54,8 @@ class Changes(unittest.TestCase):
         nothing = {"better": [], "worse": [], "other": [], "failing_tests": []}
         self.assertEqual(ablate.describe(nothing), "NOTHING CHANGED")
         self.assertEqual(ablate.describe({**nothing, "worse": ["a.1", "b.2"]}), "-2 (a.1, b.2)")
-        self.assertEqual(ablate.describe({**nothing, "failing_tests": ["x"]}), "unit tests fail")
+        self.assertEqual(ablate.describe({**nothing, "failing_tests": ablate.UNIT_TESTS}), "unit tests fail")
+        self.assertEqual(ablate.describe({**nothing, "failing_tests": ["test_metrics"]}), "test_metrics fails")
         self.assertEqual(ablate.describe(None), "does not compile")
 
 
