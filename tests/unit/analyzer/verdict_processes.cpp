@@ -113,6 +113,12 @@ const std::map<std::string, Liveness>& fates() {
     return kFates;
 }
 
+const std::map<std::string, Halt>& halts() {
+    static const std::map<std::string, Halt> kHalts{
+        {"stopped", Halt::kStopped}, {"traced", Halt::kTraced}, {"frozen", Halt::kFrozen}};
+    return kHalts;
+}
+
 using Word = std::function<void(Process&, const Process& before, const std::string& value)>;
 const std::map<std::string, Word>& words_about() {
     static const std::map<std::string, Word> kWords{
@@ -146,6 +152,7 @@ const std::map<std::string, Word>& words_about() {
         {"watchdog",
          [](Process& own, const Process& before, const std::string& value) { watch(own, moment(before, value)); }},
         {"holds_gil", [](Process& own, const Process&, const std::string& value) { hold_gil(own, std::stoul(value)); }},
+        {"halted", [](Process& own, const Process&, const std::string& value) { own.ending.halt = halts().at(value); }},
         {"ring", [](Process& own, const Process&, const std::string&) { own.source.is_ring = true; }},
     };
     return kWords;
