@@ -46,19 +46,23 @@ std::string mean_of_rank_text(const SummaryRow& row, int rank) {
 std::vector<std::string> duration_cells(const Summary& summary, const SummaryRow& row) {
     const ValueSketch& all = row.values;
     const std::optional<double> share = summary.share_of_steps(row);
-    return {
-        row.name,
-        kind_text(row.kind),
-        row.calls > all.count() ? fmt::format("{} of {}", grouped_digits(all.count()), grouped_digits(row.calls))
-                                : grouped_digits(all.count()),
-        fine_duration_text(all.mean()),
-        fine_duration_text(all.quantile(0.5)),
-        fine_duration_text(all.quantile(0.99)),
-        fine_duration_text(all.most()),
-        share ? fmt::format("{:.1f}%", 100 * *share) : "-",
-        row.timed_bus_bytes != 0 && row.kind == SummaryKind::kGpuCall ? fmt::format("{:.1f}", row.bus_gb_per_s()) : "-",
-        ranks_cell(summary, row),
-        slowest_text(row)};
+    const std::string count = row.calls > all.count()
+                                  ? fmt::format("{} of {}", grouped_digits(all.count()), grouped_digits(row.calls))
+                                  : grouped_digits(all.count());
+    if (all.count() == 0) {
+        return {row.name, kind_text(row.kind), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-"};
+    }
+    return {row.name,
+            kind_text(row.kind),
+            count,
+            fine_duration_text(all.mean()),
+            fine_duration_text(all.quantile(0.5)),
+            fine_duration_text(all.quantile(0.99)),
+            fine_duration_text(all.most()),
+            share ? fmt::format("{:.1f}%", 100 * *share) : "-",
+            row.kind == SummaryKind::kGpuCall ? fmt::format("{:.1f}", row.bus_gb_per_s()) : "-",
+            ranks_cell(summary, row),
+            slowest_text(row)};
 }
 
 std::vector<std::string> metric_cells(const Summary& summary, const SummaryRow& row) {
@@ -98,14 +102,18 @@ Json json_of(const Summary& summary, const SummaryRow& row) {
     json["name"] = row.name;
     json["phase"] = row.kind == SummaryKind::kSpan ? phase_of(row.name) : "";
     json["count"] = all.count();
-    json["sum" + unit] = number_or_word(all.sum());
-    json["mean" + unit] = number_or_word(all.mean());
-    json["std" + unit] = number_or_word(all.std());
-    json["min" + unit] = all.least();
-    json["p50" + unit] = all.quantile(0.5);
-    json["p95" + unit] = all.quantile(0.95);
-    json["p99" + unit] = all.quantile(0.99);
-    json["max" + unit] = all.most();
+    // Where no value is finite there is none.
+    const auto put = [&](const char* key, double value) {
+        json[key + unit] = all.count() == 0 ? Json(nullptr) : number_or_word(value);
+    };
+    put("sum", all.sum());
+    put("mean", all.mean());
+    put("std", all.std());
+    put("min", all.least());
+    put("p50", all.quantile(0.5));
+    put("p95", all.quantile(0.95));
+    put("p99", all.quantile(0.99));
+    put("max", all.most());
     json["ranks"] = ranks;
     json["ranks_on_record"] = summary.ranks();
     if (is_metric(&row)) {

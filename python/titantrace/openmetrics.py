@@ -55,15 +55,16 @@ def _add_durations(families: _Families, row: Row) -> None:
     family, label, words = _DURATIONS[row["kind"]]
     labels = {label: row["name"]} if label else {}
     samples: List[Tuple[str, Dict[str, str], Any]] = [
-        ("", {**labels, "quantile": quantile}, row[f"{key}_ns"] / 1e9) for quantile, key in _QUANTILES]
-    samples += [("_sum", labels, row["sum_ns"] / 1e9), ("_count", labels, row["count"])]
+        ("", {**labels, "quantile": quantile}, row[f"{key}_ns"] / 1e9) for quantile, key in _QUANTILES if row["count"]]
+    samples += [("_sum", labels, (row["sum_ns"] or 0) / 1e9), ("_count", labels, row["count"])]
     families.add(family, "summary", words, samples)
 
 
 def _add_metric(families: _Families, row: Row) -> None:
     metric = {"metric": row["name"]}
-    families.add("titantrace_metric_mean", "gauge", "Metrics of the program: mean of what is on record.",
-                 [("", metric, row["mean"])])
+    if row["mean"] is not None:
+        families.add("titantrace_metric_mean", "gauge", "Metrics of the program: mean of what is on record.",
+                     [("", metric, row["mean"])])
     families.add("titantrace_metric_not_finite", "gauge", "Metrics of the program: values that are NaN or infinite.",
                  [("", metric, row["not_finite"])])
 

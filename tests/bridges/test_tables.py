@@ -172,7 +172,7 @@ class Tables(bridge_case.Case):
         for row in rows:
             if row["kind"] in ("GPU", "host"):
                 key = f"titantrace_{row['kind'].lower()}_call_seconds", "_sum", f'call="{row["name"]}"'
-                self.assertTrue(math.isclose(values[key], row["sum_ns"] / 1e9), row["name"])
+                self.assertTrue(math.isclose(values[key], (row["sum_ns"] or 0) / 1e9), row["name"])
         job, = [row for row in rows if row["kind"] == "job"]
         self.assertEqual(values["titantrace_steps_per_second", None, None], job["steps_per_s"])
         self.export("--openmetrics", "titantrace.prom", "dumps")  # replaced

@@ -26,6 +26,7 @@ for step in range(12):
             pass
     titantrace.metric("loss", 5.0 - 0.1 * step - rank)
     if rank == 3:
+        titantrace.metric("broken", float("inf"))
         titantrace.metric("grad_norm", float("nan") if step == 7 else 0.5)
 titantrace.step(12)
 titantrace.dump()
@@ -78,7 +79,7 @@ class Summary(harness.Case):
                 newest[rank] = at_ns
         rows = self.rows()
         self.assertEqual(set(rows), {("step", "step"), ("span", "forward"), ("span", "loss"), ("metric", "loss"),
-                                     ("metric", "grad_norm"), ("job", "throughput")})
+                                     ("metric", "grad_norm"), ("metric", "broken"), ("job", "throughput")})
         self.check(rows["step", "step"], steps)
         self.check(rows["span", "forward"], spans["forward"])
         self.check(rows["span", "loss"], spans["loss"])
@@ -94,7 +95,7 @@ class Summary(harness.Case):
         text = self.summary().stdout
         self.assertRegex(text, r"\nforward +span +48 .* 4 of 4 +rank 2: ")
         self.assertRegex(text, r"\nloss +span +36 .* 3 of 4 ")
-        self.assertIn("2 rows more: --top 0 lists all", self.summary("--top", "1").stdout)
+        self.assertIn("3 rows more: --top 0 lists all", self.summary("--top", "1").stdout)
         self.summary("--rank", "77", status=harness.FINDINGS)
         self.check_metrics(rows, text)
         self.check_throughput(rows, steps)
@@ -112,6 +113,10 @@ class Summary(harness.Case):
         self.assertAlmostEqual(row["lowest_rank_mean"], statistics.mean(losses[3]))
         norm = rows["metric", "grad_norm"]
         self.assertEqual((norm["count"], norm["not_finite"], norm["ranks"], norm["lowest_rank"]), (11, 1, [3], -1))
+        broken = rows["metric", "broken"]
+        self.assertEqual((broken["count"], broken["not_finite"], broken["mean"], broken["p50"], broken["ranks"]),
+                         (0, 12, None, None, []))
+        self.assertRegex(text, r"\nbroken +0 \+ 12 not finite +- ")
         self.assertRegex(text, r"\nloss +48 .* 4 of 4 +rank 3: 1.45 +rank 0: 4.45\n")
         self.assertRegex(text, r"\ngrad_norm +11 \+ 1 not finite .* 1 of 4 +- +-\n")
         self.assertEqual(self.rows("--step", "3-5")["metric", "loss"]["count"], 4 * 3)
