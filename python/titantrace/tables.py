@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sqlite3
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Type
 
 from . import private_file
 from .analyzer import Analyzer, Row, Unusable
@@ -80,11 +80,25 @@ class _Rows:
             yield cells
 
 
-class _JsonLines:
+class _Sink:
+    """Where tables go."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def write(self, table: Table, batches: Iterator[List[str]]) -> int:
+        """Returns how many rows were written; a table without any is left out."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """What is left to do when all tables are written."""
+
+
+class _JsonLines(_Sink):
     """DIR/calls.jsonl and so on, as titan-analyze lists them."""
 
     def __init__(self, directory: str) -> None:
-        self.place = directory
+        super().__init__(directory)
         os.makedirs(directory, exist_ok=True)
 
     def write(self, table: Table, batches: Iterator[List[str]]) -> int:
@@ -100,15 +114,12 @@ class _JsonLines:
             file.close()
         return count
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
 
-
-class _Parquet:
+class _Parquet(_Sink):
     """DIR/calls.parquet and so on, compressed by zstd; units and meanings are the fields' metadata."""
 
     def __init__(self, directory: str) -> None:
-        self.place = directory
+        super().__init__(directory)
         try:
             self._arrow: Any = importlib.import_module("pyarrow")
             self._json: Any = importlib.import_module("pyarrow.json")
@@ -151,17 +162,14 @@ class _Parquet:
         return self._arrow.table([self._arrow.array([row[place] for row in rows], field.type)
                                   for place, field in enumerate(schema)], schema=schema)
 
-    def finish(self) -> None:
-        """Nothing is left to do."""
 
-
-class _Sqlite:
+class _Sqlite(_Sink):
     """Tables calls and so on in one file, and a table `fields` that says what they mean."""
 
     _TYPES = {"boolean": "INTEGER", "number": "INTEGER"}
 
     def __init__(self, path: str) -> None:
-        self.place = path
+        super().__init__(path)
         os.close(private_file.create(path))
         self._base = sqlite3.connect(path)
         self._base.execute("PRAGMA journal_mode = OFF")  # a file that was not finished is of no use
@@ -210,7 +218,7 @@ class _Calls:
                 yield line
 
 
-FORMATS = {"parquet": _Parquet, "sqlite": _Sqlite, "jsonl": _JsonLines}
+FORMATS: Dict[str, Type[_Sink]] = {"parquet": _Parquet, "sqlite": _Sqlite, "jsonl": _JsonLines}
 
 
 def write_tables(analyzer: Analyzer, format_name: str, place: str) -> List[Tuple[str, int]]:
