@@ -1,4 +1,4 @@
-// The rest, where every member arrived: calls that do not finish.
+// The rest: calls that do not finish although every member arrived, and calls that the GPU never reached.
 #include "finders.h"
 
 #include <algorithm>
