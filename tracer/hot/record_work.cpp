@@ -142,6 +142,7 @@ template <bool kIsKernel>
     // Fill the known fields first; reading the clock needs two registers.
     const uint64_t ticket = session->stream_work.claim();
     format::StreamWorkEntry& entry = session->stream_work.begin(ticket);
+    session->stream_work.fetch_next(entry);
     fill(entry, {api_name, name, thread->tid, stream, object, amount, kind, 0});
     format::ThreadRecord& record = *thread->record;
     count_launch(record);

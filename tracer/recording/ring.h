@@ -51,11 +51,11 @@ class Ring {
         (void)std::atomic_ref(slot.slot_sequence).load(std::memory_order_acquire);
         std::atomic_ref(slot.slot_sequence).store(2 * ticket + 1, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_release);  // fields may not become visible before the odd mark
-        // A lap later the next slot has left the cache: fetch it while the program does something else. Behind the last
-        // slot this fetches what nobody needs, which is harmless.
-        __builtin_prefetch(&slot + 1, 1);
         return slot;
     }
+    // A lap later the next slot has left the cache: fetches it while the program does something else. Behind the last
+    // slot this fetches what nobody needs, which is harmless.
+    void fetch_next(const Slot& slot) const { __builtin_prefetch(&slot + 1, 1); }
 
     void publish(Slot& slot, uint64_t ticket) {
         std::atomic_ref(slot.slot_sequence).store(2 * ticket + 2, std::memory_order_release);
