@@ -1,4 +1,5 @@
-"""titan-analyze as a source of rows, for the exporters."""
+"""What the exporters share: titan-analyze as a source of rows, packages that may be missing."""
+import importlib
 import json
 import os
 import shutil
@@ -13,6 +14,15 @@ _FITTING = (0, 1)  # exit status 1: nothing fits
 
 class Unusable(Exception):
     """What the user has to put right."""
+
+
+def package(name: str, distribution: str) -> Any:
+    """A module of a package that an exporter needs."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise Unusable(f"{distribution} is needed, and cannot be imported: {error}. Try: pip install "
+                       f"{distribution}") from error
 
 
 class Analyzer:

@@ -1,14 +1,13 @@
 """What titantrace recorded, for other tools: metrics for TensorBoard or Weights & Biases, all records as Parquet,
 SQLite or JSON Lines, the summary for Prometheus."""
 import argparse
-import importlib
 import math
 import os
 import sys
 from typing import Any, Dict, List, Set, Tuple
 
 from . import openmetrics, tables, torchtitan_logs
-from .analyzer import Analyzer, Row, Unusable
+from .analyzer import Analyzer, Row, Unusable, package
 
 Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest moment (s since 1970), values by name
 
@@ -42,14 +41,6 @@ is missing.
 """
 
 
-def _package(name: str, distribution: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise Unusable(f"{distribution} is needed, and cannot be imported: {error}. Try: pip install "
-                       f"{distribution}") from error
-
-
 def labels_of(analyzer: Analyzer) -> Dict[str, str]:
     """Those on which the ranks agree: others are facts about a rank, not about the run."""
     told: Dict[str, Dict[int, str]] = {}
@@ -81,10 +72,10 @@ def points_of(rows: List[Row]) -> Points:
 
 def write_tensorboard(directory: str, points: Points, labels: Dict[str, str]) -> str:
     """By TensorBoard's own writer, which keeps names as they are."""
-    files = _package("tensorboard.summary.writer.event_file_writer", "tensorboard")
-    protocol = _package("tensorboard.compat.proto.event_pb2", "tensorboard")
-    summaries = _package("tensorboard.compat.proto.summary_pb2", "tensorboard")
-    hparams = _package("tensorboard.plugins.hparams.summary_v2", "tensorboard")
+    files = package("tensorboard.summary.writer.event_file_writer", "tensorboard")
+    protocol = package("tensorboard.compat.proto.event_pb2", "tensorboard")
+    summaries = package("tensorboard.compat.proto.summary_pb2", "tensorboard")
+    hparams = package("tensorboard.plugins.hparams.summary_v2", "tensorboard")
     if os.path.isdir(directory) and any(".tfevents." in name for name in os.listdir(directory)):
         raise Unusable(f"{directory} already holds a run of TensorBoard: give a directory of its own to each")
     try:
@@ -106,7 +97,7 @@ def write_tensorboard(directory: str, points: Points, labels: Dict[str, str]) ->
 
 def write_wandb(project: str, is_offline: bool, points: Points, labels: Dict[str, str]) -> str:
     """A run's steps are ours; what was reported before the first one is in its summary."""
-    wandb = _package("wandb", "wandb")
+    wandb = package("wandb", "wandb")
     settings = wandb.Settings(console="off", disable_code=True, disable_git=True, x_disable_meta=True,
                               x_disable_stats=True)  # this machine and program are not what ran
     try:

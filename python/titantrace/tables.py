@@ -1,6 +1,5 @@
 """The records of a run as tables, in Parquet, SQLite or JSON Lines: a table for each kind of record, with the fields
 that `titan-analyze fields` describes."""
-import importlib
 import io
 import itertools
 import json
@@ -10,7 +9,7 @@ import sqlite3
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Type
 
 from . import private_file
-from .analyzer import Analyzer, Row, Unusable
+from .analyzer import Analyzer, Row, Unusable, package
 
 _ROWS_AT_ONCE = 50_000
 _LARGEST_INTEGER = 2**63 - 1
@@ -120,12 +119,9 @@ class _Parquet(_Sink):
 
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
-        try:
-            self._arrow: Any = importlib.import_module("pyarrow")
-            self._json: Any = importlib.import_module("pyarrow.json")
-            self._parquet: Any = importlib.import_module("pyarrow.parquet")
-        except ImportError as error:
-            raise Unusable(f"pyarrow is needed, and cannot be imported: {error}. Try: pip install pyarrow") from error
+        self._arrow = package("pyarrow", "pyarrow")
+        self._json = package("pyarrow.json", "pyarrow")
+        self._parquet = package("pyarrow.parquet", "pyarrow")
         os.makedirs(directory, exist_ok=True)
 
     def _schema(self, table: Table) -> Any:

@@ -44,10 +44,9 @@ def ratios(medians):
                    if medians[WITHOUT][figure] > 0} for name, figures in medians.items() if name != WITHOUT}
 
 
-def ddp_steps(setup):
+def ddp_steps(setup, python):
     """{setting: microseconds}: a training of PyTorch whose host sets the pace, alone, with PyTorch's Flight Recorder,
     and with us."""
-    python = None if setup.simulated else machine.find_pytorch(dict(os.environ))[0]
     if python is None:
         return "not measured: no PyTorch with CUDA"
     without = {"preload": False, "TORCH_FR_BUFFER_SIZE": 0}
@@ -65,8 +64,7 @@ def ddp_steps(setup):
 
 
 def sampled(setup, command, **settings):
-    """What of the program's time on processors is in the library, in milliseconds; {} and why where that cannot be
-    told."""
+    """What of the program's time on processors is in the library, in milliseconds; where that cannot be told, why."""
     program = harness.BUILD / "tests" / "gpu" / "gpu-sampled"
     place = setup.place()
     ran = place.start([program, "libtitantrace.so", *command], place.env(**settings))
@@ -78,11 +76,10 @@ def sampled(setup, command, **settings):
             if key in ("on_processor_ms", "in_library_ms", "samples_lost", "ddp_steps")}
 
 
-def sample_programs(setup):
+def sample_programs(setup, python):
     """{program: figures}: what the differences of times above say only roughly."""
     client = [harness.BUILD / "tests" / "gpu" / "gpu-client", "overhead"]
     found = {"gpu-client": sampled(setup, client, RANK=0, WORLD_SIZE=1, GPU_CHECK_CALLS=200, GPU_CHECK_STEPS=3)}
-    python = None if setup.simulated else machine.find_pytorch(dict(os.environ))[0]
     if python:
         found["train_timed.py"] = sampled(setup, [python, harness.ROOT / "tests" / "gpu" / "train_timed.py"],
                                           TORCH_FR_BUFFER_SIZE=0,
@@ -100,8 +97,9 @@ def check_overhead(setup):
                 [program], place.env(**{"RANK": 0, "WORLD_SIZE": 1, **settings}))).items():
             medians[name].update(figures)
     compared = ratios(medians)
-    figures = {"medians": medians, "ratios": compared, "ddp_step_us": ddp_steps(setup),
-               "sampled": sample_programs(setup), "budget_step_ms": STEP_BUDGET,
+    python = None if setup.simulated else machine.find_pytorch(dict(os.environ))[0]
+    figures = {"medians": medians, "ratios": compared, "ddp_step_us": ddp_steps(setup, python),
+               "sampled": sample_programs(setup, python), "budget_step_ms": STEP_BUDGET,
                "cuda_runtime": "measured" if runtime is True else f"not measured: {runtime}"}
     expect(all("step_ms" in row and "launch_host_ns" in row for row in compared.values()),
            f"figures are missing: {medians}")
