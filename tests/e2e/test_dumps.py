@@ -31,11 +31,7 @@ class Dumps(harness.Case):
             rank.wait_says("done")
         ranks[0].signal(signal.SIGUSR1)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2}, 20, "all ranks dump")
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "layout", self.place.dumps, "--config",
-                               "--json", "--no-rings"], self.place.env(preload=False))
-        told = {}
-        for row in json.loads(done.stdout)["settings"]:
-            told.setdefault(row["name"], []).append((row["value"], row["ranks"]))
+        told = self.settings()
         self.assertEqual(told["NCCL_ALGO"], [("Ring", [0, 1]), ("Tree", [2])])
         self.assertEqual(told["Linux kernel"], [(platform.release(), [0, 1, 2])])
         self.assertEqual(told["processors that the process may use"],
@@ -45,6 +41,24 @@ class Dumps(harness.Case):
         warned = [warning["summary"] for warning in self.place.analyze(self.place.dumps, "--no-rings").json["warnings"]
                   if warning["kind"] == "config_differs"]
         self.assertEqual(warned, ["NCCL_ALGO is Tree on rank 2, and Ring on ranks 0-1"])
+
+    def test_settings_of_nccl_conf(self):
+        """NCCL puts what it reads from a file into the environment, when the recording has begun."""
+        file = self.place.path / "nccl.conf"
+        file.write_text("# of this host\nNCCL_ALGO=Tree\nNCCL_DEBUG=INFO\n")
+        self.place.run_rank("e2e-processes", "dump-by-hand", NCCL_CONF_FILE=str(file), NCCL_DEBUG="WARN")
+        settings = self.settings()
+        self.assertEqual(settings["NCCL_ALGO"], [("Tree", [0])])
+        self.assertEqual(settings["NCCL_DEBUG"], [("INFO", [0])])
+
+    def settings(self):
+        """{name: [(value, ranks)]}"""
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "layout", self.place.dumps, "--config",
+                               "--json", "--no-rings"], self.place.env(preload=False))
+        told = {}
+        for row in json.loads(done.stdout)["settings"]:
+            told.setdefault(row["name"], []).append((row["value"], row["ranks"]))
+        return told
 
     def test_what_is_not_recorded_is_said(self):
         """A library by its name: any will do, preloaded beside us. PyTorch loads NVSHMEM's always; its bootstrap module

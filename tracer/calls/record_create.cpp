@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "bindings.h"
 #include "cold_lock.h"
+#include "dumper.h"
 #include "learn_driver.h"
 #include "nccl_result.h"
 #include "tracer/record.h"
@@ -133,6 +134,7 @@ void on_member_ready(Session& session, Communicator& communicator) {
     if (load_field(session.header->nccl_version) == 0) {
         store_field(session.header->nccl_version, static_cast<uint32_t>(find_nccl_version()));
     }
+    note_environment();
 }
 
 void settle_pending_creates(Thread& thread, int result) {

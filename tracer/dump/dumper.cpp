@@ -38,7 +38,7 @@ struct DumpMemory {
     char* workspace;
     size_t workspace_bytes;
     char* meta;
-    char* environment;
+    char* environments[2];         // as the session started, and with what NCCL and the program have set since
     char* children;                // as of the snapshot
     std::span<const char> stacks;  // stacks of the snapshot
     uint64_t snapshot_realtime_ns;
@@ -48,6 +48,8 @@ struct DumpMemory {
     char temporary[PATH_MAX];  // TMPDIR
 };
 constinit DumpMemory memory{};
+constinit std::atomic<const char*> newest_environment = nullptr;
+constinit std::atomic<bool> environment_noted_again = false;
 
 // The ring's table of threads as it was copied: the one in use may change under the reader.
 std::span<const format::ThreadRecord> threads_in_copy(const Session& session) {
@@ -111,18 +113,30 @@ bool prepare_dumper(Session& session) {
     memory.image = map_private<char>(memory.image_bytes);
     memory.workspace = map_private<char>(memory.workspace_bytes);
     memory.meta = map_private<char>(kMetaBytes);
-    memory.environment = map_private<char>(kEnvironmentBytes);
+    for (char*& environment : memory.environments) {
+        environment = map_private<char>(kEnvironmentBytes);
+    }
     memory.children = map_private<char>(kChildrenBytes);
     if (memory.image == nullptr || memory.workspace == nullptr || memory.meta == nullptr ||
-        memory.environment == nullptr || memory.children == nullptr) {
+        memory.environments[0] == nullptr || memory.environments[1] == nullptr || memory.children == nullptr) {
         warn_once("no memory for dumps: only the ring file will show what happened");
         memory.image = nullptr;
         return false;
     }
-    write_environment(memory.environment, kEnvironmentBytes, environ);
+    write_environment(memory.environments[0], kEnvironmentBytes, environ);
+    newest_environment.store(memory.environments[0], std::memory_order_release);
+    environment_noted_again = false;
     forget_children();
     copy_text(memory.temporary, sizeof(memory.temporary), temporary_directory());
     return true;
+}
+
+void note_environment() {
+    if (memory.image == nullptr || environment_noted_again.exchange(true)) {
+        return;
+    }
+    write_environment(memory.environments[1], kEnvironmentBytes, environ);
+    newest_environment.store(memory.environments[1], std::memory_order_release);
 }
 
 void take_snapshot(Session& session) {
@@ -145,12 +159,12 @@ bool write_dump(Session& session, const DumpOrder& order) {
         return false;
     }
     const Identity& identity = session.identity;
-    DumpContent content{
-        {0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns, memory.snapshot_ticks, -1,
-         true, memory.environment, read_processors(0, threads_in_copy(session)), read_machine()},
-        memory.image,
-        memory.image_bytes,
-        memory.stacks};
+    DumpContent content{{0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns,
+                         memory.snapshot_ticks, -1, true, newest_environment.load(std::memory_order_acquire),
+                         read_processors(0, threads_in_copy(session)), read_machine()},
+                        memory.image,
+                        memory.image_bytes,
+                        memory.stacks};
     content.meta.children = memory.children;
     DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
     DumpFile file;

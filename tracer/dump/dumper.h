@@ -23,8 +23,13 @@ struct DumpOrder {
     bool keeps_rings;   // rings of this node stay after all have ended in order
 };
 
-// Maps the memory and remembers the environment, which is not safe to walk once the program runs on.
+// Maps the memory and remembers the environment, which the watch thread cannot walk while the program changes it.
 bool prepare_dumper(Session& session);
+
+// Remembers the environment once more, with what has been set since: by the program, and by NCCL, which puts there what
+// it reads from nccl.conf (setEnvFile in NCCL's src/misc/param.cc). On a thread of the program, where NCCL has just
+// read its variables; only the first call does anything.
+void note_environment();
 
 // Copies the ring. Slots that are being written meanwhile are marked as torn in the copy.
 void take_snapshot(Session& session);

@@ -22,6 +22,7 @@ NCCL_EXPORT(ncclResult_t, ncclGetUniqueId, (ncclUniqueId * out)) {
     if (!out) {
         return ncclInvalidArgument;
     }
+    read_conf_file();
     sweep_stale_segments();
     *out = id_of(fresh_key());
     return ncclSuccess;
@@ -34,6 +35,7 @@ ncclResult_t init_rank(ncclComm_t* newcomm, int ranks, const std::string& key, i
     if (!newcomm || ranks < 1 || rank < 0 || rank >= ranks || key.empty()) {
         return ncclInvalidArgument;
     }
+    read_conf_file();
     *newcomm = nullptr;
     auto core = std::make_shared<Core>();
     core->key = key;

@@ -8,6 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string>
 
 namespace simgpu {
 
@@ -55,6 +58,21 @@ ncclResult_t apply_config(const CoreRef& core, const ncclConfig_t* config) {
         core->name = config->commName;
     }
     return ncclSuccess;
+}
+
+// As NCCL does before anything else, and for good: variables of the process, over those that are there. NCCL reads
+// ~/.nccl.conf and /etc/nccl.conf, too; those are of the machine that the tests run on.
+void read_conf_file() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        const char* const path = std::getenv("NCCL_CONF_FILE");
+        std::ifstream file(path ? path : "");
+        for (std::string line; std::getline(file, line);) {
+            if (const size_t equals = line.find('='); line[0] != '#' && equals != std::string::npos) {
+                setenv(line.substr(0, equals).c_str(), line.substr(equals + 1).c_str(), 1);
+            }
+        }
+    });
 }
 
 // The id carries the name of the shared memory. Its process is the launcher of the job when there is one, so that the

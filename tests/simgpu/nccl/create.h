@@ -8,6 +8,9 @@ namespace simgpu {
 // Reads only what the caller's version of the struct has. A null config leaves `core` as it is.
 ncclResult_t apply_config(const CoreRef& core, const ncclConfig_t* config);
 
+// Sets the variables that the file named by NCCL_CONF_FILE holds; only the first call does anything.
+void read_conf_file();
+
 std::string key_of(const ncclUniqueId& id);
 ncclUniqueId id_of(const std::string& key);
 std::string fresh_key();

@@ -82,6 +82,26 @@ TEST_CASE("a dump is complete, private and says what it is") {
           "titantrace: rank 3: dump written to " + scratch.dump_path("rank00003.0.titan") + " (api: for the test)\n");
 }
 
+TEST_CASE("a dump holds the variables that were set after the start") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["NCCL_DEBUG"] = "WARN";
+    const auto set_one_and_dump = [] {
+        start_session();
+        setenv("NCCL_ALGO", "Tree", 1);
+        setenv("NCCL_DEBUG", "INFO", 1);
+        note_environment();
+        setenv("NCCL_PROTO", "LL", 1);
+        note_environment();  // only the first one counts
+        return dump_times(1);
+    };
+    CHECK(run_child(environment, set_one_and_dump) == 0);
+    const auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
+    CHECK(has(dump.meta, "\"NCCL_ALGO\":\"Tree\""));
+    CHECK(has(dump.meta, "\"NCCL_DEBUG\":\"INFO\""));
+    CHECK_FALSE(has(dump.meta, "NCCL_PROTO"));
+}
+
 TEST_CASE("a run's directory says what it is, written by whoever makes it and never again") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 0);
