@@ -172,7 +172,8 @@ void decode_entries(const format::RingImage& image, const std::unordered_map<uin
         entry.device = device_state(raw, image);
         if (raw.channels != 0 && entry.device != DeviceState::kFinished) {
             process.channel_counts.push_back({static_cast<uint32_t>(process.entries.size()), raw.channels,
-                                              raw.channels_started, raw.channels_finished});
+                                              raw.channels_started, raw.channels_finished, raw.algorithm,
+                                              raw.protocol});
         }
         if (const auto row = row_of.find(raw.communicator); row != row_of.end()) {
             entry.row = row->second;

@@ -75,6 +75,10 @@ void tell_config(const Run& run, Diagnosis& diagnosis) {
             continue;
         }
         std::vector<ConfigDifference> differences = config_differences(run, members_of(run, finding));
+        if (finding.communicator != kNoIndex && finding.sequence != kNoSequence) {
+            const auto of_call = call_differences(run, run.communicators[finding.communicator], finding.sequence);
+            differences.insert(differences.begin(), of_call.begin(), of_call.end());
+        }
         std::erase_if(differences, [&](const ConfigDifference& difference) {
             return is_harmless(difference) || !names.insert(difference.name).second;
         });

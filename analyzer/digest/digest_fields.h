@@ -46,6 +46,7 @@ enum class Tag : uint64_t {
     kMarkerPlaces = 30,
     kHealth = 31,
     kMarkerFacts = 32,
+    kAlgorithms = 33,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -421,6 +422,12 @@ void channels(A& a, Process& p) {
     for (ChannelCounts& c : p.channel_counts) {
         all(c.entry, c.channels, c.started, c.finished);
     }
+}
+
+template <typename A>
+void algorithms(A& a, Process& p) {
+    column(a, p.channel_counts, &ChannelCounts::algorithm);
+    column(a, p.channel_counts, &ChannelCounts::protocol);
 }
 
 template <typename A>

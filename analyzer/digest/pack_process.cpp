@@ -88,6 +88,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kEntries, [&](A& a) { digest::entries(a, p); });
     visit(Tag::kWork, [&](A& a) { digest::work(a, p); });
     visit(Tag::kChannels, [&](A& a) { digest::channels(a, p); });
+    visit(Tag::kAlgorithms, [&](A& a) { digest::algorithms(a, p); });
     visit(Tag::kArrivals, [&](A& a) { digest::arrivals(a, p); });
     visit(Tag::kHeld, [&](A& a) { digest::held(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });

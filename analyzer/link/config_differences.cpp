@@ -7,6 +7,7 @@
 
 #include "host/words.h"
 #include "layout.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -106,6 +107,17 @@ std::vector<ConfigDifference> differences_by_role(const Rows& rows, const Layout
 // Variables are unset where they are not told; a fact of the machine, whose name has several words, is unknown there.
 bool is_variable(const std::string& name) { return name.find(' ') == std::string::npos; }
 
+// The differences of one name, if it has any that can be told. `of_name`: the most frequent value first.
+std::vector<ConfigDifference> differences_of(const Run& run, const Rows& of_name) {
+    if (of_name.size() == 2 || (of_name.size() > 2 && has_majority(of_name))) {
+        return {difference_of(of_name)};
+    }
+    if (of_name.size() > 2 && run.layout != nullptr) {
+        return differences_by_role(of_name, *run.layout);
+    }
+    return {};
+}
+
 }  // namespace
 
 std::vector<ConfigRow> config_rows(const Run& run, const std::set<int>& among) {
@@ -148,12 +160,41 @@ std::vector<ConfigDifference> config_differences(const Run& run, const std::set<
     for (auto first = rows.begin(), end = first; first != rows.end(); first = end) {
         end = std::find_if(first, rows.end(), [&](const ConfigRow& row) { return row.name != first->name; });
         const Rows of_name(first, end);
-        if (of_name.size() == 2 || (of_name.size() > 2 && has_majority(of_name))) {
-            differences.push_back(difference_of(of_name));
-        } else if (of_name.size() > 2 && run.layout != nullptr) {
-            const auto by_role = differences_by_role(of_name, *run.layout);
-            differences.insert(differences.end(), by_role.begin(), by_role.end());
+        const std::vector<ConfigDifference> found = differences_of(run, of_name);
+        differences.insert(differences.end(), found.begin(), found.end());
+    }
+    return differences;
+}
+
+std::vector<ConfigDifference> call_differences(const Run& run, const Communicator& communicator, uint64_t sequence) {
+    std::map<std::string, std::map<std::string, std::vector<int>>> by_name;
+    for (const MemberRef ref : communicator.members) {
+        const Process& process = run.process(ref);
+        const Entry* const entry = process.call_at(run.member(ref), sequence);
+        for (const ChannelCounts& counts : process.channel_counts) {
+            if (entry == nullptr || &process.entries[counts.entry] != entry) {
+                continue;
+            }
+            const std::string call = call_text(communicator, entry->kind, sequence);
+            const auto note = [&](const char* what, const std::string& value) {
+                if (!value.empty()) {
+                    by_name[fmt::format("NCCL's {} for {}", what, call)][value].push_back(process.rank);
+                }
+            };
+            note("algorithm", std::string(format::name_of(counts.algorithm)));
+            note("protocol", std::string(format::name_of(counts.protocol)));
+            note("number of channels", std::to_string(counts.channels));
         }
+    }
+    std::vector<ConfigDifference> differences;
+    for (const auto& [name, values] : by_name) {
+        Rows rows;
+        for (const auto& [value, ranks] : values) {
+            rows.push_back({name, value, ranks});
+        }
+        put_most_frequent_first(rows);
+        const std::vector<ConfigDifference> found = differences_of(run, rows);
+        differences.insert(differences.end(), found.begin(), found.end());
     }
     return differences;
 }

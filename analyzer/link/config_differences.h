@@ -28,4 +28,8 @@ struct ConfigRow {
 };
 std::vector<ConfigRow> config_rows(const Run& run, const std::set<int>& among = {});
 
+// What NCCL chose for one collective: algorithm, protocol, number of channels, as far as its profiler plugin interface
+// told of members that have not finished it.
+std::vector<ConfigDifference> call_differences(const Run& run, const Communicator& communicator, uint64_t sequence);
+
 }  // namespace titan::analyzer

@@ -123,6 +123,8 @@ struct ChannelCounts {
     uint16_t channels = 0;
     uint16_t started = 0;
     uint16_t finished = 0;
+    format::Algorithm algorithm{};
+    format::Protocol protocol{};
 };
 
 // The times when a process came to one call of a communicator and left it: the basis of timing. A bounded sample that

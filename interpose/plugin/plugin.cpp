@@ -49,6 +49,10 @@ tracer::PluginCall common_fields(const PluginFunction& function, PluginHandle pa
     } else if constexpr (requires { body.nMaxChannels; }) {
         call.channels = body.nMaxChannels;
     }
+    if constexpr (requires { body.algo; }) {
+        call.algorithm = plugin_algorithm(body.algo);
+        call.protocol = plugin_protocol(body.proto);
+    }
     if constexpr (requires { body.stream; }) {
         call.stream = body.stream;
         call.captured = body.graphCaptured;

@@ -1,6 +1,7 @@
 #include "plugin_words.h"
 
 #include <string.h>
+#include <strings.h>
 
 namespace titan::interpose {
 
@@ -33,6 +34,27 @@ constexpr DatatypeName kDatatypes[] = {
     {"ncclBfloat16", 9}, {"ncclFloat8e4m3", 10}, {"ncclFloat8e5m2", 11},
 };
 
+// The tables have NCCL's names in small letters, and its numbers + 1.
+template <typename Word>
+Word by_name(const char* name) {
+    for (const auto& row : format::rows_of(Word{})) {
+        if (name != nullptr && strcasecmp(row.name.data(), name) == 0) {
+            return row.value;
+        }
+    }
+    return Word{};
+}
+
+template <typename Word>
+Word by_number(uint8_t number) {
+    for (const auto& row : format::rows_of(Word{})) {
+        if (static_cast<int>(row.value) == number + 1) {
+            return row.value;
+        }
+    }
+    return Word{};
+}
+
 }  // namespace
 
 const PluginFunction* plugin_function(const char* name) {
@@ -61,5 +83,10 @@ int plugin_datatype(const char* name) {
     }
     return 255;
 }
+
+format::Algorithm plugin_algorithm(const char* name) { return by_name<format::Algorithm>(name); }
+format::Algorithm plugin_algorithm(uint8_t number) { return by_number<format::Algorithm>(number); }
+format::Protocol plugin_protocol(const char* name) { return by_name<format::Protocol>(name); }
+format::Protocol plugin_protocol(uint8_t number) { return by_number<format::Protocol>(number); }
 
 }  // namespace titan::interpose

@@ -23,4 +23,10 @@ const PluginFunction* plugin_function(uint8_t number);
 int plugin_datatype(const char* name);
 inline int plugin_datatype(uint8_t number) { return number; }
 
+// NCCL_ALGO_* and NCCL_PROTO_*; kUnknown for what is not known.
+format::Algorithm plugin_algorithm(const char* name);
+format::Algorithm plugin_algorithm(uint8_t number);
+format::Protocol plugin_protocol(const char* name);
+format::Protocol plugin_protocol(uint8_t number);
+
 }  // namespace titan::interpose

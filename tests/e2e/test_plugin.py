@@ -72,6 +72,8 @@ class Plugin(harness.Case):
             self.assertFalse(any(call["flags"] & FROM_PLUGIN for call in calls), version)
             launched = [call for call in calls if call["op"] == "all_reduce"]
             self.assertTrue(all(call["channels"] > 0 for call in launched), version)
+            self.assertEqual({(call["algorithm"], call["protocol"]) for call in launched}, {("ring", "simple")},
+                             version)
             if version >= 3:  # the first with kernel channels
                 self.assertTrue(all(call["channels_finished"] == call["channels"] for call in launched), version)
             self.assertEqual({call["channels"] for call in plain}, {0})

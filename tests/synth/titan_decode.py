@@ -30,6 +30,8 @@ KINDS = {1: "all_reduce", 2: "reduce", 3: "broadcast", 4: "all_gather", 5: "redu
          36: "dev_comm_destroy", 37: "redop_create", 38: "redop_destroy", 39: "barrier", 40: "collective"}
 DATATYPES = {0: "int8", 1: "uint8", 2: "int32", 3: "uint32", 4: "int64", 5: "uint64", 6: "float16", 7: "float32",
              8: "float64", 9: "bfloat16", 10: "float8e4m3", 11: "float8e5m2", 255: "none"}
+ALGORITHMS = {1: "tree", 2: "ring", 3: "collnet_direct", 4: "collnet_chain", 5: "nvls", 6: "nvls_tree", 7: "pat"}
+PROTOCOLS = {1: "ll", 2: "ll128", 3: "simple"}
 REDUCTIONS = {0: "sum", 1: "prod", 2: "max", 3: "min", 4: "avg", 5: "premul_sum", 255: "none"}
 STATES = {0: "none", 1: "entered", 2: "grouped", 3: "launching", 4: "enqueued", 5: "pending", 6: "started",
           7: "finished", 8: "failed", 9: "returned", 10: "captured"}
@@ -323,8 +325,8 @@ class Ring:
          finished, _related) = struct.unpack_from("<8Qq5Q", self.image, place)
         (_row, thread, span, stack, peer, comm_rank, device, group_index, kind, datatype, reduction, flags, state, _r,
          result, _color) = struct.unpack_from("<IIIIiiiIHBBHBBii", self.image, place + 112)
-        launch, replay, graph, channels, channels_started, channels_finished = struct.unpack_from(
-            "<QQIHHH", self.image, place + 160)
+        (launch, replay, graph, channels, channels_started, channels_finished, _launches, algorithm,
+         protocol) = struct.unpack_from("<QQI4HBB", self.image, place + 160)
         sites = self.call_site(stack)
         return {"rank": self.rank, "ticket": ticket, "communicator": f"{communicator:016x}",
                 "seq": None if sequence == NONE64 else sequence, "op": KINDS.get(kind, f"operation {kind}"),
@@ -337,6 +339,7 @@ class Ring:
                 "returned_ticks": returned or None, "gpu_started_ticks": started or None,
                 "gpu_finished_ticks": finished or None, "launch": launch, "replay": replay, "graph": graph,
                 "channels": channels, "channels_started": channels_started, "channels_finished": channels_finished,
+                "algorithm": ALGORITHMS.get(algorithm, ""), "protocol": PROTOCOLS.get(protocol, ""),
                 **sites}
 
 

@@ -285,6 +285,8 @@ PluginHandle plugin_call_launched(PluginHandle comm, const PluginCall& call) {
     learn_peer(*thread->session, *entry, call);
     std::atomic_ref(entry->plugin_launches).fetch_add(1, std::memory_order_relaxed);
     std::atomic_ref(entry->channels).fetch_add(call.channels, std::memory_order_relaxed);
+    store_field(entry->algorithm, call.algorithm);
+    store_field(entry->protocol, call.protocol);
     return make_handle(HandleKind::kLaunch, *thread->session, ticket);
 }
 

@@ -284,6 +284,27 @@ TEST_CASE("all members started: the summary says so, and NCCL's channels tell wh
     CHECK(mentions(finding, "rank 2: the kernel on channel 1 has started and not stopped"));
 }
 
+TEST_CASE("what NCCL chose for a call that hangs is compared between its members, in digests, too") {
+    Scenario job(4, watched(GpuProgressMethod::kWrites));
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.program(0).nth_call("world", 0).never_finishes = true;
+    job.play();
+    for (int rank = 0; rank < 4; ++rank) {
+        auto& call = job.ring(rank).call(0);
+        call.channels = 8;
+        call.algorithm = rank == 3 ? titan::format::Algorithm::kTree : titan::format::Algorithm::kRing;
+        call.protocol = titan::format::Protocol::kSimple;
+    }
+    const Played played = titan::test::judged([&] { return titan::test::records_of(job, {}, "timeout"); });
+    const std::vector<Finding>& findings = played.diagnosis.findings;
+    REQUIRE(findings.size() == 2);
+    CHECK(findings[0].kind == FindingKind::kStuckInFlight);
+    CHECK(findings[1].kind == FindingKind::kConfigDiffers);
+    CHECK(findings[1].ranks == std::vector{3});
+    CHECK(findings[1].summary.text() ==
+          "NCCL's algorithm for all_reduce #0 on world is tree on rank 3, and ring on ranks 0-2");
+}
+
 TEST_CASE("a job that replays its steps is healthy, and its calls have numbers") {
     Scenario job(4, watched(GpuProgressMethod::kWrites));
     write_replays(job, 6, 3);

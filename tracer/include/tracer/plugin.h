@@ -42,6 +42,8 @@ struct PluginCall {
     const void* stream = nullptr;
     bool captured = false;
     uint16_t channels = 0;
+    format::Algorithm algorithm{};
+    format::Protocol protocol{};
     // The communicator, in versions where each event names it.
     uint64_t hash = 0;
     int rank = -1;

@@ -83,6 +83,23 @@ enum class OpClass : uint8_t { none, collective, rooted, p2p, lifecycle, resourc
     X(5, kPremulSum, "premul_sum") \
     X(255, kNoReduction, "none")
 
+// How NCCL carries out a collective: ncclAlgoToString and ncclProtoToString (src/collectives.cc), their numbers
+// (src/include/plugin/nccl_tuner.h) + 1. X(number, identifier, "name")
+#define TITAN_ALGORITHMS(X)                \
+    X(0, kUnknown, "")                     \
+    X(1, kTree, "tree")                    \
+    X(2, kRing, "ring")                    \
+    X(3, kCollnetDirect, "collnet_direct") \
+    X(4, kCollnetChain, "collnet_chain")   \
+    X(5, kNvls, "nvls")                    \
+    X(6, kNvlsTree, "nvls_tree")           \
+    X(7, kPat, "pat")
+#define TITAN_PROTOCOLS(X) \
+    X(0, kUnknown, "")     \
+    X(1, kLl, "ll")        \
+    X(2, kLl128, "ll128")  \
+    X(3, kSimple, "simple")
+
 // Progress of a call; it never goes back. X(number, identifier, "name", "for people")
 #define TITAN_CALL_STATES(X)                                                   \
     X(0, kNone, "none", "nothing recorded")                                    \
@@ -263,6 +280,8 @@ constexpr bool is_sound(const Rows& rows) {
 TITAN_DECLARE_ENUM(OpKind, uint16_t, TITAN_OP_KINDS)
 TITAN_DECLARE_ENUM(Datatype, uint8_t, TITAN_DATATYPES)
 TITAN_DECLARE_ENUM(Reduction, uint8_t, TITAN_REDUCTIONS)
+TITAN_DECLARE_ENUM(Algorithm, uint8_t, TITAN_ALGORITHMS)
+TITAN_DECLARE_ENUM(Protocol, uint8_t, TITAN_PROTOCOLS)
 TITAN_DECLARE_ENUM(CallState, uint8_t, TITAN_CALL_STATES)
 TITAN_DECLARE_ENUM(CommState, uint8_t, TITAN_COMM_STATES)
 TITAN_DECLARE_ENUM(MarkerKind, uint8_t, TITAN_MARKER_KINDS)

@@ -17,7 +17,7 @@ namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
 inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 4;                   // fields appended, nothing moved
+inline constexpr uint16_t kRingMinor = 5;                   // fields appended, nothing moved
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
@@ -226,7 +226,9 @@ struct CollectiveEntry {
     uint16_t channels_started;   // (later) kernel channels seen to start
     uint16_t channels_finished;  // (later) kernel channels seen to stop
     uint16_t plugin_launches;    // (later) launches of it that NCCL's profiler plugin interface reported
-    uint32_t reserved32;
+    Algorithm algorithm;         // (later) of its newest launch, as that interface told
+    Protocol protocol;           // (later) likewise
+    uint16_t reserved16;
 };
 static_assert(sizeof(CollectiveEntry) == 192);
 static_assert(offsetof(CollectiveEntry, launch) == 160);
