@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "formats/layout/label_names.h"
 #include "formats/ring/stacks_image.h"
@@ -84,15 +86,18 @@ void add_builds(const OpenedSource& opened, Settings& settings) {
     if (!stacks) {
         return;
     }
+    std::map<std::string, std::set<std::string>> builds;  // by file; a process may have two of a name
     for (const format::StackModule& module : stacks->modules()) {
         const std::string file = printable(std::filesystem::path(stacks->text(module.path)).filename().string());
         const bool wanted = std::any_of(kLibraries.begin(), kLibraries.end(),
                                         [&](std::string_view library) { return file.starts_with(library); });
         const size_t bytes = std::min<size_t>({module.build_id_bytes, sizeof(module.build_id), kShownBytes});
         if (wanted && bytes != 0) {
-            settings.emplace_back("build of " + file,
-                                  fmt::format("{:02x}", fmt::join(module.build_id, module.build_id + bytes, "")));
+            builds[file].insert(fmt::format("{:02x}", fmt::join(module.build_id, module.build_id + bytes, "")));
         }
+    }
+    for (const auto& [file, ids] : builds) {
+        settings.emplace_back("build of " + file, fmt::format("{}", fmt::join(ids, " and ")));
     }
 }
 

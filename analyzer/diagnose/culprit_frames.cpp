@@ -125,6 +125,31 @@ void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Fin
                                       way(*parting->others), way(*parting->culprits)));
 }
 
+// A thread that waits in a lock, a queue or a join of Python's waits for another thread of its process.
+bool waits_for_a_thread(const Process& process, const ThreadPosition& position) {
+    if (position.python == kNoIndex) {
+        return false;
+    }
+    const std::string& frame = process.text(position.frames[position.python]);
+    return frame.find(" at threading.py:") != std::string::npos || frame.find(" at queue.py:") != std::string::npos;
+}
+
+// Which thread that is, no record tells: those that are in Python and do not wait so themselves may be it.
+void note_other_threads(const Process& process, const ThreadPosition& waiter, Finding& finding) {
+    constexpr size_t kShownThreads = 3;
+    std::vector<std::string> places;
+    for (const ThreadPosition& other : process.positions) {
+        if (&other != &waiter && other.python != kNoIndex && !waits_for_a_thread(process, other) &&
+            places.size() < kShownThreads) {
+            places.push_back(fmt::format("thread {} is in {}", other.thread, place_text(process, other)));
+        }
+    }
+    if (!places.empty()) {
+        finding.evidence.push_back(phrase("{} waits there for another of its threads: {}", rank_fact(process.rank),
+                                          fmt::format("{}", fmt::join(places, "; "))));
+    }
+}
+
 // The thread has left the program's main function, not because a signal asked for that.
 bool is_exiting(const Process& process, const ThreadPosition& position) {
     return !process.ending.asked() && std::any_of(position.frames.begin(), position.frames.end(), [&](uint32_t frame) {
@@ -208,6 +233,9 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
             finding.brief_state[rank] += "; " + text;
             if (const ThreadPosition* holder = gil_holder(*process); holder != nullptr && holder != &position) {
                 finding.evidence.push_back(gil_fact(*process, *holder));
+            }
+            if (row_of(finding.kind).clue == Clue::place && waits_for_a_thread(*process, position)) {
+                note_other_threads(*process, position, finding);
             }
             if (!place.empty() && finding.stacks.size() < kMaxStacks) {
                 finding.stacks[rank] = frames_of(*process, position);

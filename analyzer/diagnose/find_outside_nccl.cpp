@@ -5,6 +5,7 @@
 
 #include "finders.h"
 #include "host/words.h"
+#include "host_threads.h"
 #include "outside_nccl.h"
 #include "run_text.h"
 #include "thread_position.h"
@@ -19,6 +20,9 @@ constexpr int64_t kGlooTimeoutNs = 1'800'000'000'000;
 // Where nothing says how long a wait may take: the recorder's usual timeout.
 constexpr int64_t kUsualTimeoutNs = 300'000'000'000;
 constexpr int64_t kShortestNs = 1'000'000'000;
+// The host of a job that works calls CUDA more often than this.
+constexpr int64_t kIdleNs = 5'000'000'000;
+constexpr size_t kShownPlaces = 4;
 
 // Where the working threads of several ranks stand.
 struct Stand {
@@ -80,7 +84,6 @@ std::vector<int> not_with_the_most(const Stands& stands) {
 }  // namespace
 
 std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
-    constexpr size_t kShownPlaces = 4;
     OutsideWait found;
     found.waited_ns = INT64_MAX;
     found.hang_after_ns = static_cast<int64_t>(std::min(evidence.options.hang_after_s, 1e9) * 1e9);
@@ -120,6 +123,29 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
         found.hang_after_ns = std::max(found.hang_after_ns, kGlooTimeoutNs);
     }
     return found.waiting.empty() || found.elsewhere.empty() ? std::nullopt : std::optional(std::move(found));
+}
+
+std::optional<OutsideWait> find_idle_job(const Evidence& evidence) {
+    OutsideWait found;
+    found.waited_ns = INT64_MAX;
+    for (const Process& process : evidence.run.processes) {
+        const ThreadState* const thread = most_informative_thread_state(process);
+        if (process.liveness != Liveness::kAlive || thread == nullptr || thread->call != 0 ||
+            idle_ns(process) < kIdleNs) {
+            return std::nullopt;
+        }
+        found.since_ns = std::max(found.since_ns, process.now_ns - idle_ns(process));
+        found.waited_ns = std::min(found.waited_ns, idle_ns(process));
+    }
+    const Stands stands = stands_of(evidence.run);
+    for (const auto& [stand, processes] : stands) {
+        const std::vector<int> ranks = ranks_of(processes);
+        found.waiting.insert(found.waiting.end(), ranks.begin(), ranks.end());
+        found.story += phrase("{}{}", found.story.empty() ? "" : "; ", stand_text(stand, ranks));
+    }
+    sort_unique(found.waiting);
+    const bool all_known = !found.waiting.empty() && std::ssize(found.waiting) == evidence.run.world_size;
+    return all_known && stands.size() <= kShownPlaces ? std::optional(std::move(found)) : std::nullopt;
 }
 
 void find_outside_nccl(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {

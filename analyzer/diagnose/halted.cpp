@@ -1,5 +1,5 @@
-// Finds processes that live but do not run: stopped, held by a debugger, frozen. The state of their GPUs and peers
-// follows from that.
+// Finds processes that live but do not run: stopped, held by a debugger, frozen; or that were killed after a hang in
+// which they did not. The state of their GPUs and peers follows from that.
 #include "halted.h"
 
 #include <algorithm>
@@ -25,22 +25,53 @@ Sentence halted_text(const Halted& halted) {
     }
     Sentence text;
     for (const auto& [halt, ranks] : by_halt) {
-        text += phrase("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks), verb_form(ranks.size(), "is", "are"),
-                       halt_text(halt));
+        const bool was = halt == Halt::kSilent;
+        text += phrase("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks),
+                       verb_form(ranks.size(), was ? "was" : "is", was ? "were" : "are"), halt_text(halt));
     }
     return text;
 }
 
-void add_evidence_of_halt(const Halted& halted, Finding& finding) {
+Sentence evidence_of_halt(const Run& run, const Process& process) {
+    const int64_t seen_ns = process.ending.seen_ns;
+    const Process* const dumped = process.ending.halt == Halt::kSilent ? dumped_beside(run, process) : nullptr;
+    if (dumped == nullptr) {
+        return phrase("the system says that {} (pid {}) is {}; its last sign of life is {} old",
+                      rank_fact(process.rank), process.pid, halt_text(process.ending.halt),
+                      duration_fact(process.now_ns - seen_ns));
+    }
+    return phrase(
+        "{} (pid {}) showed no sign of life after {}, and its process was still there {} later, when {} "
+        "dumped: a dump saves the records of processes on its host that are gone",
+        rank_fact(process.rank), process.pid, clock_text(seen_ns), duration_fact(dumped->now_ns - seen_ns),
+        rank_fact(dumped->rank));
+}
+
+void add_evidence_of_halt(const Run& run, const Halted& halted, Finding& finding) {
     constexpr size_t kShown = 4;
     size_t shown = 0;
     for (const auto& [rank, process] : halted) {
         if (shown++ < kShown) {
-            finding.evidence.push_back(phrase("the system says that {} (pid {}) is {}; its last sign of life is {} old",
-                                              rank_fact(rank), process->pid, halt_text(process->ending.halt),
-                                              duration_fact(process->now_ns - process->ending.seen_ns)));
+            finding.evidence.push_back(evidence_of_halt(run, *process));
+        }
+        if (process->ending.halt == Halt::kSilent && finding.would_confirm.empty()) {
+            finding.doubt(true, phrase("what kept {} from running (SIGSTOP, a debugger, the freezer, no processor): "
+                                       "titan-dump while the job hangs tells",
+                                       rank_fact(rank)));
         }
     }
+}
+
+// One that was killed in the end may have stood still then, as all do that end; who waited for it tells.
+bool may_be_halted(const Process& process, const std::vector<Finding>& findings) {
+    const Halt halt = process.ending.halt;
+    if (halt != Halt::kSilent) {
+        return halt != Halt::kNone && process.liveness == Liveness::kAlive;
+    }
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+        return finding.hangs &&
+               std::find(finding.ranks.begin(), finding.ranks.end(), process.rank) != finding.ranks.end();
+    });
 }
 
 void take_over(Finding&& other, Finding& finding) {
@@ -62,7 +93,7 @@ void take_over(Finding&& other, Finding& finding) {
 void name_the_halted(const Run& run, Diagnosis& diagnosis) {
     Halted halted;
     for (const Process& process : run.processes) {
-        if (process.ending.halt != Halt::kNone && process.liveness == Liveness::kAlive && process.rank >= 0) {
+        if (process.rank >= 0 && may_be_halted(process, diagnosis.findings)) {
             halted.emplace(process.rank, &process);
         }
     }
@@ -88,7 +119,7 @@ void name_the_halted(const Run& run, Diagnosis& diagnosis) {
         finding.ranks.push_back(rank);
         finding.since_ns = std::min(finding.since_ns, process->ending.seen_ns);
     }
-    add_evidence_of_halt(halted, finding);
+    add_evidence_of_halt(run, halted, finding);
     const auto rest = std::stable_partition(findings.begin(), findings.end(), [&](const Finding& other) {
         return !other.hangs || !names(other.ranks, halted);
     });

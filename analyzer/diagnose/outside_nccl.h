@@ -23,4 +23,8 @@ struct OutsideWait {
 // None where nobody waits so, or where all do in one place.
 std::optional<OutsideWait> find_outside_wait(const Evidence& evidence);
 
+// All ranks live, and none has called CUDA or NCCL for seconds: each is in the program, as in a file, a lock, or a long
+// load. `elsewhere` is empty, and there is no time after which that would be a hang. None where a rank is not known.
+std::optional<OutsideWait> find_idle_job(const Evidence& evidence);
+
 }  // namespace titan::analyzer

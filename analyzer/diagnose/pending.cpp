@@ -84,6 +84,16 @@ Pending pending_outside(const OutsideWait& wait) {
     return pending;
 }
 
+Pending pending_idle(const OutsideWait& wait) {
+    Pending pending;
+    pending.ranks = wait.waiting;
+    pending.since_ns = wait.since_ns;
+    pending.waited_ns = wait.waited_ns;
+    pending.summary = phrase("{}; no rank has called CUDA or NCCL for {}, and nothing tells whether that is usual",
+                             wait.story, duration_fact(wait.waited_ns));
+    return pending;
+}
+
 }  // namespace
 
 // If nothing hangs: ranks that wait for longer than usual because somebody has not come.
@@ -106,6 +116,8 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
     const auto outside = waits.empty() ? find_outside_wait(evidence) : std::nullopt;
     if (outside && outside->waited_ns > kWorthReporting[0].least_ns) {  // a longer one is a finding
         waits.push_back(pending_outside(*outside));
+    } else if (const auto idle = waits.empty() ? find_idle_job(evidence) : std::nullopt) {
+        waits.push_back(pending_idle(*idle));
     }
     // The longest waits, and of equal ones those of the most ranks, are nearest to the cause.
     std::stable_sort(waits.begin(), waits.end(), [](const Pending& a, const Pending& b) {

@@ -33,6 +33,9 @@ constexpr int64_t kOutlivedNs = 120'000'000'000;
 constexpr int64_t kLongWaitFactor = 20;
 constexpr int64_t kLongWaitNs = 100'000'000;
 
+// A process that is gone is saved with the next dump of its host, and one that runs shows a sign of life each second.
+constexpr int64_t kSilentNs = 5'000'000'000;
+
 class EndJudge {
   public:
     explicit EndJudge(Run& run) : run_(run) {}
@@ -40,6 +43,7 @@ class EndJudge {
     void judge() {
         find_asked();
         find_own();
+        leave_out_those_who_were_there();
         if (unasked_.empty()) {
             warn_of_ended();
             admit_missing();
@@ -131,6 +135,19 @@ class EndJudge {
             }
             if (one.died()) {
                 unasked_.insert(i);
+            }
+        }
+    }
+
+    // Killed in the end, and silent long before; but not gone by then.
+    void leave_out_those_who_were_there() {
+        for (const uint32_t i : std::set<uint32_t>(unasked_)) {
+            Process& one = process(i);
+            if (one.liveness == Liveness::kKilled && dumped_beside(run_, one) != nullptr &&
+                witnessed_end(run_, one.rank) == nullptr) {
+                one.ending.halt = Halt::kSilent;
+                one.liveness = Liveness::kEnded;
+                unasked_.erase(i);
             }
         }
     }
@@ -497,6 +514,24 @@ class EndJudge {
 void judge_ends(Run& run) {
     run.end_unclear.clear();
     EndJudge(run).judge();
+}
+
+const Process* dumped_beside(const Run& run, const Process& silent) {
+    if (!silent.source.is_ring || silent.ending.seen_ns == 0) {
+        return nullptr;
+    }
+    const Process* first = nullptr;
+    for (const Process& other : run.processes) {
+        using format::DumpReason;
+        const bool by_itself = !other.source.is_ring && other.source.reason != DumpReason{} &&
+                               other.source.reason != DumpReason::kCollected &&
+                               other.source.reason != DumpReason::kCrash;  // a crash leaves the dead to the living
+        if (by_itself && other.host == silent.host && other.now_ns > silent.ending.seen_ns + kSilentNs &&
+            (first == nullptr || other.now_ns < first->now_ns)) {
+            first = &other;
+        }
+    }
+    return first;
 }
 
 std::string end_text(const Process& process) {

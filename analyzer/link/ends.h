@@ -20,4 +20,8 @@ std::string end_text(const Process& process);
 // compare.
 std::string end_order_text(const Run& run, const Process& process);
 
+// The first process that dumped while this one, of the same host, had shown no sign of life for seconds and was there
+// all the same: a dump also saves the ring of a process that is gone. Null where there is none.
+const Process* dumped_beside(const Run& run, const Process& silent);
+
 }  // namespace titan::analyzer

@@ -344,7 +344,10 @@ class CommunicatorMatcher {
             mismatch.evidence.push_back(how);
         }
         describe(mismatch, bloc, right, shift);
-        note_threads(mismatch, sequence, {bloc, right});
+        if (shift.shift == Shift::kNone || shift.or_extra || !has_its_own_thread(bloc.front(), right) ||
+            !has_its_own_thread(right.front(), bloc)) {
+            note_threads(mismatch, sequence, {bloc, right});
+        }
         if (shift.shift != Shift::kNone) {
             for (Cursor& cursor : cursors_) {
                 cursor.excluded |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) !=
@@ -354,14 +357,31 @@ class CommunicatorMatcher {
         found_.push_back(std::move(mismatch));
     }
 
+    bool made_by_main(const Process& process, const CallSignature& call) const {
+        return static_cast<int32_t>(call.thread) == process.pid;
+    }
+
+    // Others make such a call on a thread of the same kind: gradients on autograd's, a flag on the main one. Then one
+    // call too many, or too few, tells all.
+    bool has_its_own_thread(const Caller& caller, const Bloc& others) const {
+        const bool by_main = made_by_main(run_.process(caller.ref), *caller.call);
+        return std::any_of(others.begin(), others.end(), [&](const Caller& other) {
+            const Process& process = run_.process(other.ref);
+            const auto& signatures = process.history.signatures;
+            return std::any_of(signatures.begin(), signatures.end(), [&](const CallSignature& call) {
+                return call.row == other.ref.row && same_arguments(call, *caller.call) &&
+                       made_by_main(process, call) == by_main;
+            });
+        });
+    }
+
     // Two threads of a rank that call on one communicator must agree on an order; nothing else makes them.
     void note_threads(Mismatch& mismatch, uint64_t sequence, const std::vector<Bloc>& blocs) const {
         std::vector<int> by_main;
         std::vector<int> by_others;
         for (const Bloc& bloc : blocs) {
             for (const Caller& caller : bloc) {
-                const Process& process = run_.process(caller.ref);
-                const bool is_main = static_cast<int32_t>(caller.call->thread) == process.pid;
+                const bool is_main = made_by_main(run_.process(caller.ref), *caller.call);
                 (is_main ? by_main : by_others).push_back(run_.member(caller.ref).global_rank);
             }
         }

@@ -115,7 +115,7 @@ struct Pending {
     std::string op;
     int64_t since_ns = 0;
     int64_t waited_ns = 0;
-    int64_t hang_after_ns = 0;
+    int64_t hang_after_ns = 0;  // 0: never
     Sentence summary;
 };
 

@@ -126,7 +126,7 @@ Json pending_json(const Run& run, const Pending& pending) {
             {"op", pending.op},
             {"since_ns", pending.since_ns},
             {"waited_ns", pending.waited_ns},
-            {"hang_after_ns", pending.hang_after_ns},
+            {"hang_after_ns", pending.hang_after_ns == 0 ? Json(nullptr) : Json(pending.hang_after_ns)},
             {"summary", pending.summary.text()}};
 }
 

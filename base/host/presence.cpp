@@ -55,18 +55,19 @@ std::string halt_text(Halt halt) {
         case Halt::kStopped: return "stopped (SIGSTOP, job control or scontrol suspend)";
         case Halt::kTraced: return "stopped by a debugger";
         case Halt::kFrozen: return "frozen (cgroup freezer)";
+        case Halt::kSilent: return "not running";
         case Halt::kNone: break;
     }
     return {};
 }
 
 std::string_view halt_name(Halt halt) {
-    static constexpr std::string_view kNames[] = {"", "stopped", "traced", "frozen"};
+    static constexpr std::string_view kNames[] = {"", "stopped", "traced", "frozen", "silent"};
     return kNames[static_cast<size_t>(halt)];
 }
 
 Halt halt_named(std::string_view name) {
-    for (const Halt halt : {Halt::kStopped, Halt::kTraced, Halt::kFrozen}) {
+    for (const Halt halt : {Halt::kStopped, Halt::kTraced, Halt::kFrozen, Halt::kSilent}) {
         if (name == halt_name(halt)) {
             return halt;
         }

@@ -42,12 +42,15 @@ case("loop", "validate", "rank 0 validates alone, one all_reduce too many", [0],
      where="validate")
 case("loop", "save", "rank 0 saves once more, its loss being the best so far: one barrier too many", [0], TOO_MANY,
      ONLY_LEFT_OUT, where="save")
-case("loop", "log", "rank 2 alone logs norms, an all_gather too many", [2], r"all_gather", ONLY_LEFT_OUT, where="log")
+case("loop", "log", "rank 2 alone logs norms, an all_gather too many", [2], r"all_gather", ONLY_LEFT_OUT, where="log",
+     why="the record has what NCCL was asked for: PyTorch makes this all_gather out of broadcasts")
 case("loop", "oom_retry", "rank 1 runs out of memory and repeats the step in halves: gradients reduced twice", [1],
-     TOO_MANY, ONLY_LEFT_OUT, where="train")
+     TOO_MANY, ONLY_LEFT_OUT, where="train",
+     why="autograd's thread made the extra call, and no Python frame is on that thread")
 case("loop", "swap", "rank 2 makes two all_reduces in the other order", [2], r"order|swap|elements", ONLY_LEFT_OUT)
 case("loop", "early_stop", "rank 1 stops early and destroys its process group", [1],
-     r"closed|destroy|ended|exited|finish|stop_early", where="stop_early")
+     r"closed|destroy|ended|exited|finish|stop_early", where="stop_early",
+     why="the rank has exited: no stack of it is left")
 case("loop", "uneven", "rank 1 has fewer batches and waits in the last barrier", [1])
 case("loop", "sigterm", "rank 1 gets SIGTERM, and its handler broadcasts a checkpoint", [1], "broadcast",
      ONLY_LEFT_OUT, where="on_sigterm")
@@ -82,9 +85,11 @@ case("hybrid", "all_reduce", "hybrid sharding, 8 ranks: rank 5 takes its micro-b
 case("axes", "order", "ranks 1 and 2 call dp before tp, the others tp before dp", [1, 2],
      r"order|for rank \d.* which waits|which waits", also=([0, 1, 2, 3],))
 case("axes", "order", "the same, of each rank one dump kept", [1, 2], r"order|which waits", also=([0, 1, 2, 3],),
-     settings={"TITANTRACE_KEEP": 1}, watch=(ENDED,), name="axes/order_keep_1")
+     settings={"TITANTRACE_KEEP": 1}, watch=(ENDED,), name="axes/order_keep_1",
+     why="the one dump that is kept is the last, of PyTorch's abort; two (TITANTRACE_KEEP) would keep that of the hang")
 case("axes", "wrong_group", "rank 1 reduces its gradients over tp instead of dp", [1])
-case("axes", "skip", "rank 1 leaves out an all_reduce over tp", [1], LEFT_OUT, ONLY_TOO_MANY)
+case("axes", "skip", "rank 1 leaves out an all_reduce over tp", [1], LEFT_OUT, ONLY_TOO_MANY,
+     why="each rank of the pair waits for the other: the record cannot tell a call left out from one made later")
 case("axes", "loader", "rank 1 waits in its loader; the group has a name", [1], r"\btp\b|mesh_tp")
 case("creation", "members_only", "groups are made by their members only: no harm", (), makes=[0, 1, 2, 3],
      watch=(ENDED,))
@@ -110,11 +115,13 @@ case("beside", "barrier", "rank 1 leaves out a Gloo barrier and goes on to an al
 case("beside", "objects", "rank 1 leaves out all_gather_object over Gloo and goes on to an all_reduce", [1],
      r"Gloo|object", also=([0, 2, 3],), arguments=("--at", 4))
 case("beside", "store", "rank 2 loads and does not set the key that the others wait for", [2], r"load at beside",
-     watch=(HANGING, ENDED), end_s=15)
+     watch=(HANGING, ENDED), end_s=15,
+     why="ended by the user 15 s after it began: nobody had asked for a dump, and rings hold no stacks")
 case("beside", "monitored_barrier", "rank 2 loads while the others are in a monitored barrier", [2],
      r"load at beside|monitored_barrier", watch=(HANGING, ENDED), end_s=15)
 case("beside", "file", "all ranks wait for a file that nobody writes", None, "wait_for_file", makes=[0, 1, 2, 3],
-     watch=(HANGING, ENDED), end_s=15)
+     watch=(HANGING, ENDED), end_s=15,
+     why="no finding: WAITING says where all ranks are; after the end there are no stacks")
 
 # --- in Python ------------------------------------------------------------------------------------------------------
 

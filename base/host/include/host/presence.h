@@ -34,12 +34,13 @@ struct ProcessIdentity {
 // Now. `silent_ns`: since it last showed a sign of life, for one in another container.
 Presence presence_of(const ProcessIdentity& process, int64_t silent_ns);
 
-// Reasons why a living process does not run.
-enum class Halt : uint8_t { kNone, kStopped, kTraced, kFrozen };
+// Reasons why a living process does not run. kSilent: nobody looked while it did not; it may have been stopped, or have
+// found no processor.
+enum class Halt : uint8_t { kNone, kStopped, kTraced, kFrozen, kSilent };
 
 // A text for people.
 std::string halt_text(Halt halt);
-// The word used in files: "stopped", "traced", "frozen". Any other word, or none, is kNone.
+// The word used in files: "stopped", "traced", "frozen", "silent". Any other word, or none, is kNone.
 std::string_view halt_name(Halt halt);
 Halt halt_named(std::string_view name);
 // Judges by the state of the main thread and the kernel function in which it waits.
