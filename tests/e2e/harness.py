@@ -213,6 +213,15 @@ class Place:
             return []
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    def settings(self):
+        """{name: [(value, ranks)]}, as the dumps tell."""
+        done = self.run([BUILD / "analyzer" / "titan-analyze", "layout", self.dumps, "--config", "--json", "--no-rings"],
+                        self.env(preload=False))
+        told = {}
+        for row in json.loads(done.stdout)["settings"]:
+            told.setdefault(row["name"], []).append((row["value"], row["ranks"]))
+        return told
+
     def stacks(self, *arguments):
         """Processes with the stacks of their threads, by rank."""
         done = self.run([BUILD / "analyzer" / "titan-analyze", "stacks", self.dumps, "--json", "--no-rings",

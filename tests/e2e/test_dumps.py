@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Dumps on request: how many, where, and who may read them."""
 
-import json
 import os
 import platform
 import shutil
@@ -31,7 +30,7 @@ class Dumps(harness.Case):
             rank.wait_says("done")
         ranks[0].signal(signal.SIGUSR1)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2}, 20, "all ranks dump")
-        told = self.settings()
+        told = self.place.settings()
         self.assertEqual(told["NCCL_ALGO"], [("Ring", [0, 1]), ("Tree", [2])])
         self.assertEqual(told["Linux kernel"], [(platform.release(), [0, 1, 2])])
         self.assertEqual(told["processors that the process may use"],
@@ -47,18 +46,9 @@ class Dumps(harness.Case):
         file = self.place.path / "nccl.conf"
         file.write_text("# of this host\nNCCL_ALGO=Tree\nNCCL_DEBUG=INFO\n")
         self.place.run_rank("e2e-processes", "dump-by-hand", NCCL_CONF_FILE=str(file), NCCL_DEBUG="WARN")
-        settings = self.settings()
+        settings = self.place.settings()
         self.assertEqual(settings["NCCL_ALGO"], [("Tree", [0])])
         self.assertEqual(settings["NCCL_DEBUG"], [("INFO", [0])])
-
-    def settings(self):
-        """{name: [(value, ranks)]}"""
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "layout", self.place.dumps, "--config",
-                               "--json", "--no-rings"], self.place.env(preload=False))
-        told = {}
-        for row in json.loads(done.stdout)["settings"]:
-            told.setdefault(row["name"], []).append((row["value"], row["ranks"]))
-        return told
 
     def test_what_is_not_recorded_is_said(self):
         """A library by its name: any will do, preloaded beside us. PyTorch loads NVSHMEM's always; its bootstrap module

@@ -12,6 +12,7 @@ METHODS = ("off", "events", "timing", "writes")
 HOLD_KERNEL = "gpu_check_hold"
 REPLAYED = 1 << 5
 WARM_UPS, GRAPH_CALLS, REPLAYS = 3, 4, 4  # as in the clients
+NCCL_CONF_NAME = "NCCL_GRAPH_MIXING_SUPPORT"
 SETTLED_S = 1.5  # after the last call was issued: what does not move by then hangs
 
 
@@ -63,12 +64,16 @@ def check_single(setup):
 
 def run_ranks(setup, size):
     place = setup.place()
-    ranks = place.start_clients("ranks", size)
+    conf = place.path / "nccl.conf"
+    conf.write_text(f"{NCCL_CONF_NAME}=1\n")  # the default
+    ranks = place.start_clients("ranks", size, NCCL_CONF_FILE=conf)
     wait_all_say(ranks, "done", 60)
     place.dump(ranks[0], size)
     analysis = place.analyze(place.dumps)
     expect(analysis.status == harness.HEALTHY,
            f"a healthy job, and titan-analyze says: {analysis.stdout}{analysis.stderr}")
+    told = place.settings().get(NCCL_CONF_NAME)
+    expect(told == [("1", list(range(size)))], f"nccl.conf sets {NCCL_CONF_NAME}, and the dumps say: {told}")
     finished = sum(expect_all_finished(place.show(place.dumps, "--rank", rank)) for rank in range(size))
     place.go()
     place.end_well(ranks)
@@ -172,12 +177,14 @@ def check_plugin(setup):
     ranks = place.start_clients("missing", setup.ranks, GPU_CHECK_VICTIM=victim, TITANTRACE_NCCL_PLUGIN="progress")
     finding = expect_verdict(dump_when_settled(place, ranks), "rank_not_arrived", [victim])
     calls = collectives(place.show(place.dumps, "--rank", 0))
+    chosen = sorted({f"{call['algorithm']} {call['protocol']}" for call in calls})
     channels = [(call["channels"], call["channels_started"], call["channels_finished"]) for call in calls]
     roles = [row["role"] for row in place.show(place.dumps, "--channels")]
     release(place, ranks)
     expect(all(of > 0 and of == finished for of, _, finished in channels[:WARM_UPS]) and channels[-1][2] == 0,
            f"channels (of the call, started, finished) of rank 0's all_reduces: {channels}")
-    return {"channels": channels, "rows": {role: roles.count(role) for role in sorted(set(roles))},
+    expect(all(len(words.split()) == 2 for words in chosen), f"algorithms and protocols of rank 0's: {chosen}")
+    return {"channels": channels, "chosen": chosen, "rows": {role: roles.count(role) for role in sorted(set(roles))},
             "confidence": finding["confidence"]}
 
 
