@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Asks `titan-analyze stragglers` about generated jobs, and puts its answers beside the truth.
+
+  judge.py --analyzer build/analyzer/titan-analyze /tmp/jobs         a table by cause
+  judge.py --analyzer ... /tmp/jobs --cause jit -v                   and each answer that is not right
+
+class    the costliest cause that it names has the true class
+equal    it has a class that these records cannot tell from it (`also` in truth.json; README.md says which and why);
+         "none" among those: the records do not show it, and no cause is named
+who      it names the true ranks, hosts or stage, where the class has any
+without  the step time without the cause is within 5 % of the truth
+step     the step time is within 5 % of the truth
+since    the step from which on it is there is named to within 3 steps (6 where hosts wait every 5 steps alone), or none
+         where it was always there; not asked where no steps are marked
+right    class or equal, who, and without; of healthy jobs: no cause is named
+
+Exit status 1: fewer right than --floor asks for.
+"""
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from typing import List, NamedTuple, Optional
+
+NEAR = 0.05
+NEAR_STEPS = 3
+COLUMNS = ("class", "equal", "who", "without", "step", "since", "right")
+
+
+class Verdict(NamedTuple):
+    job: str
+    cause: str
+    holds: dict  # by column; None: not asked
+    error: Optional[float]  # of the step time without the cause
+    why: str
+
+
+def ask(analyzer: str, directory: str) -> dict:
+    done = subprocess.run([analyzer, "stragglers", "--json", "--no-rings", directory], capture_output=True,
+                          timeout=300, check=False)
+    if done.returncode not in (0, 1, 3):
+        raise ValueError("exit status %d: %s" % (done.returncode, done.stderr.decode(errors="replace").strip()[:200]))
+    answer = json.loads(done.stdout)
+    if "causes" not in answer:
+        raise ValueError("no causes in the answer")
+    return answer
+
+
+def names_whom(truth: dict, said: dict) -> Optional[bool]:
+    """Its ranks, hosts or stage, whichever the true cause has; more about them may be said."""
+    if truth["cause"] == "slow_link":
+        return set(truth["hosts"]) <= set(said.get("hosts", [])) <= set(truth["hosts_among"])
+    if not truth["ranks"]:
+        return None
+    return ((truth["stage"] is not None and said.get("stage") == truth["stage"])
+            or (bool(truth["hosts"]) and said.get("hosts") == truth["hosts"])
+            or sorted(said.get("ranks", [])) == truth["ranks"])
+
+
+def names_since(truth: dict, since: Optional[int]) -> Optional[bool]:
+    """Where the host waits for the device every five steps, so do the markers of steps."""
+    style = truth["job"]["style"]
+    near = max(NEAR_STEPS, style["sync_every"] + 1)
+    if style["marks"] == "none":
+        return None
+    if truth["since_step"] is None:
+        return since is None or since <= style["first"] + near
+    return since is not None and abs(since - truth["since_step"]) <= near
+
+
+def error_of(truth: dict, said: Optional[float]) -> float:
+    """How far from the truth, of which there are two where what a stage has too much may vanish or be shared by all."""
+    if said is None:
+        return 1.0
+    true = [truth[key] for key in ("step_ms_without", "step_ms_balanced", "step_ms_without_since") if key in truth]
+    return min(((said - one) / one for one in true), key=abs)
+
+
+def judge(truth: dict, answer: dict) -> Verdict:
+    job = "%s-%d" % (truth["job"]["name"], truth["job"]["seed"])
+    causes: List[dict] = answer["causes"]
+    step = (answer.get("step") or {}).get("ms")
+    steps = [truth[key] for key in ("step_ms", "step_ms_since") if key in truth]
+    holds = dict.fromkeys(COLUMNS)
+    holds["step"] = step is not None and any(abs(step - one) <= NEAR * one for one in steps)
+    names = ", ".join("%s %s" % (cause["class"], cause.get("ranks") or cause.get("hosts") or cause.get("stage"))
+                      for cause in causes[:3]) or "no cause"
+    if truth["cause"] == "none":
+        holds["right"] = not causes
+        return Verdict(job, truth["job"]["name"], holds, None, names)
+    holds["class"] = bool(causes) and causes[0]["class"] == truth["cause"]
+    holds["equal"] = not holds["class"] and (causes[0]["class"] if causes else "none") in truth["also"]
+    error = None
+    if causes:
+        said = causes[0]
+        error = error_of(truth, said.get("step_ms_without"))
+        holds["who"] = names_whom(truth, said)
+        holds["without"] = abs(error) <= NEAR
+        holds["since"] = names_since(truth, said.get("since_step"))
+        names += "; without %.1f ms (true %.1f)" % (said.get("step_ms_without") or 0, truth["step_ms_without"])
+        holds["right"] = (holds["class"] or holds["equal"]) and holds["who"] is not False and holds["without"]
+    else:
+        holds["right"] = holds["equal"]
+    whom = (["ranks %s" % truth["ranks"]] if truth["ranks"] else []) + truth["hosts"] + (
+        [] if truth["stage"] is None else ["stage %d" % truth["stage"]])
+    return Verdict(job, truth["job"]["name"], holds, error,
+                   "%s of %s, loss %.1f %%: said %s" % (truth["cause"], ", ".join(whom) or "all",
+                                                       100 * truth["loss_fraction"], names))
+
+
+def judge_job(task) -> Verdict:
+    analyzer, directory = task
+    with open(os.path.join(directory, "truth.json")) as file:
+        truth = json.load(file)
+    try:
+        return judge(truth, ask(analyzer, directory))
+    except (ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
+        holds = {**dict.fromkeys(COLUMNS), "right": False}
+        return Verdict(os.path.basename(directory), truth["job"]["name"], holds, None, "broken: %r" % error)
+
+
+def row(name: str, verdicts: List[Verdict]) -> str:
+    cells = []
+    for column in COLUMNS:
+        asked = [verdict.holds[column] for verdict in verdicts if verdict.holds[column] is not None]
+        cells.append("%8s" % ("%d/%d" % (sum(asked), len(asked)) if asked else "-"))
+    errors = sorted(abs(verdict.error) for verdict in verdicts if verdict.error is not None)
+    cells.append("%8s" % ("%.1f %%" % (100 * errors[len(errors) // 2]) if errors else "-"))
+    return "%-19s %4d%s" % (name, len(verdicts), "".join(cells))
+
+
+def table(verdicts: List[Verdict]) -> str:
+    lines = ["%-19s %4s%s%8s" % ("cause", "jobs", "".join("%8s" % column for column in COLUMNS), "error")]
+    for name in sorted({verdict.cause for verdict in verdicts}):
+        lines.append(row(name, [verdict for verdict in verdicts if verdict.cause == name]))
+    return "\n".join(lines + [row("all", verdicts)])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", help="what generate.py --out wrote to")
+    parser.add_argument("--analyzer", required=True)
+    parser.add_argument("--cause", help="only jobs of this cause")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--floor", type=float, default=0, help="share of all jobs that must be right")
+    parser.add_argument("--verbose", "-v", action="store_true", help="each answer that is not right")
+    given = parser.parse_args()
+    places = sorted(os.path.join(given.directory, name) for name in os.listdir(given.directory)
+                    if given.cause in (None, name.rpartition("-")[0]))
+    with multiprocessing.Pool(given.jobs) as pool:
+        verdicts = pool.map(judge_job, [(given.analyzer, place) for place in places
+                                        if os.path.exists(os.path.join(place, "truth.json"))], chunksize=1)
+    if not verdicts:
+        parser.error("no jobs there")
+    if given.verbose:
+        for verdict in verdicts:
+            if not verdict.holds["right"]:
+                missed = [column for column in COLUMNS if verdict.holds[column] is False]
+                print("%s: %s [%s]" % (verdict.job, verdict.why, ", ".join(missed)))
+    print(table(verdicts))
+    right = sum(bool(verdict.holds["right"]) for verdict in verdicts) / len(verdicts)
+    sys.exit(1 if right < given.floor else 0)
+
+
+if __name__ == "__main__":
+    main()
