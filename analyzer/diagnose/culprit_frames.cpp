@@ -125,15 +125,6 @@ void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Fin
                                       way(*parting->others), way(*parting->culprits)));
 }
 
-// A thread that waits in a lock, a queue or a join of Python's waits for another thread of its process.
-bool waits_for_a_thread(const Process& process, const ThreadPosition& position) {
-    if (position.python == kNoIndex) {
-        return false;
-    }
-    const std::string& frame = process.text(position.frames[position.python]);
-    return frame.find(" at threading.py:") != std::string::npos || frame.find(" at queue.py:") != std::string::npos;
-}
-
 // Which thread that is, no record tells: those that are in Python and do not wait so themselves may be it.
 void note_other_threads(const Process& process, const ThreadPosition& waiter, Finding& finding) {
     constexpr size_t kShownThreads = 3;

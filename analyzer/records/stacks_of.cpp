@@ -31,7 +31,7 @@ ProcessStacks from_dump(const OpenedSource& opened, Symbols& symbols) {
     if (opened.stacks.empty()) {
         stacks.notes.emplace_back(
             "no stacks in the dump: it was made with TITANTRACE_STACKS=off, or from the ring of a dead process");
-    } else if (auto read = read_stacks(opened.stacks, symbols, [](int32_t) { return true; })) {
+    } else if (auto read = read_stacks(opened.stacks, symbols, [](const auto&) { return true; })) {
         stacks = std::move(*read);
     } else {
         stacks.notes.push_back(read.error().text());

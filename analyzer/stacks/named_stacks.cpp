@@ -66,7 +66,7 @@ ThreadStack read_thread(const format::StacksImage& image, const Names& names, co
 }  // namespace
 
 Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& symbols,
-                                  const std::function<bool(int32_t tid)>& wanted) {
+                                  const std::function<bool(const format::StackThread&)>& wanted) {
     const auto image = format::StacksImage::open(bytes);
     if (!image) {
         return image.error();
@@ -99,7 +99,7 @@ Result<ProcessStacks> read_stacks(std::span<const std::byte> bytes, Symbols& sym
         }
         left -= claimed;
         stacks.python_threads += thread.python_count != 0 ? 1 : 0;
-        if (wanted(thread.tid) || thread.held_gil != 0) {
+        if (wanted(thread) || thread.held_gil != 0) {
             stacks.threads.push_back(read_thread(*image, names, thread, symbols));
         }
     }

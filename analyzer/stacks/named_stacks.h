@@ -109,7 +109,7 @@ std::string demangled(const char* name);
 
 // The stacks in that image (formats/layout/stacks_layout.h), of the wanted threads and of one that held the GIL.
 Result<ProcessStacks> read_stacks(std::span<const std::byte> image, Symbols& symbols,
-                                  const std::function<bool(int32_t tid)>& wanted);
+                                  const std::function<bool(const format::StackThread&)>& wanted);
 
 // "waits in futex", "runs".
 std::string state_text(char state, const std::string& wait_channel);

@@ -50,6 +50,15 @@ class Keeper {
     MadeTexts texts_;
 };
 
+void keep_threads(const ProcessStacks& stacks, Process& process) {
+    Keeper keeper(process);
+    for (const ThreadStack& thread : stacks.threads) {
+        if (process.positions.size() < kMaxThreads) {
+            process.positions.push_back(keeper.keep(thread));
+        }
+    }
+}
+
 int32_t most_informative_thread(const Process& process) {
     if (process.liveness == Liveness::kCrashed && process.fatal_thread != 0) {
         return static_cast<int32_t>(process.fatal_thread);
@@ -71,7 +80,10 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
         return std::any_of(process.threads.begin(), process.threads.end(),
                            [&](const ThreadState& thread) { return static_cast<int32_t>(thread.thread) == tid; });
     };
-    auto stacks = read_stacks(image, symbols, [&](int32_t tid) { return rank_of(tid) < 2 || calls_nccl(tid); });
+    const auto tells = [&](const format::StackThread& thread) {
+        return rank_of(thread.tid) < 2 || calls_nccl(thread.tid);
+    };
+    auto stacks = read_stacks(image, symbols, tells);
     if (!stacks) {
         return;
     }
@@ -79,9 +91,13 @@ void decode_positions(std::span<const std::byte> image, Symbols& symbols, Proces
     const auto order_of = [&](const ThreadStack& thread) { return std::pair(rank_of(thread.tid), !thread.held_gil); };
     std::stable_sort(stacks->threads.begin(), stacks->threads.end(),
                      [&](const ThreadStack& a, const ThreadStack& b) { return order_of(a) < order_of(b); });
-    Keeper keeper(process);
-    for (size_t i = 0; i < std::min(stacks->threads.size(), kMaxThreads); ++i) {
-        process.positions.push_back(keeper.keep(stacks->threads[i]));
+    keep_threads(*stacks, process);
+    const ThreadPosition* const at_work = working_position(process);
+    if (at_work != nullptr && waits_for_a_thread(process, *at_work)) {
+        const auto others = read_stacks(image, symbols, [&](const format::StackThread& thread) {
+            return thread.python_count != 0 && !tells(thread) && thread.held_gil == 0;
+        });
+        keep_threads(*others, process);
     }
 }
 
@@ -90,6 +106,14 @@ const ThreadPosition* working_position(const Process& process) {
     const auto found = std::find_if(process.positions.begin(), process.positions.end(),
                                     [&](const ThreadPosition& position) { return position.thread == working; });
     return found == process.positions.end() || found->frames.empty() ? nullptr : &*found;
+}
+
+bool waits_for_a_thread(const Process& process, const ThreadPosition& position) {
+    if (position.python == kNoIndex) {
+        return false;
+    }
+    const std::string& frame = process.text(position.frames[position.python]);
+    return frame.find(" at threading.py:") != std::string::npos || frame.find(" at queue.py:") != std::string::npos;
 }
 
 std::string place_in_program(const Process& process, const ThreadPosition& position) {

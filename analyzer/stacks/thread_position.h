@@ -19,6 +19,9 @@ void keep_positions(const Process& dumped, Process& later);
 // The position of the thread that does the program's work; null where the dump has no stack of it.
 const ThreadPosition* working_position(const Process& process);
 
+// Does the thread wait in a lock, a queue or a join of Python's, and so for another thread of its process?
+bool waits_for_a_thread(const Process& process, const ThreadPosition& position);
+
 // "train_step at train.py:40, in next_batch at data.py:88, inside epoll_wait_loop (libio.so)": the program's own line
 // first; empty: nothing is known.
 std::string place_text(const Process& process, const ThreadPosition& position);

@@ -55,7 +55,7 @@ std::string halt_text(Halt halt) {
         case Halt::kStopped: return "stopped (SIGSTOP, job control or scontrol suspend)";
         case Halt::kTraced: return "stopped by a debugger";
         case Halt::kFrozen: return "frozen (cgroup freezer)";
-        case Halt::kSilent: return "not running";
+        case Halt::kSilent: return "not running (stopped, or without a processor)";
         case Halt::kNone: break;
     }
     return {};

@@ -215,8 +215,8 @@ class Place:
 
     def settings(self):
         """{name: [(value, ranks)]}, as the dumps tell."""
-        done = self.run([BUILD / "analyzer" / "titan-analyze", "layout", self.dumps, "--config", "--json", "--no-rings"],
-                        self.env(preload=False))
+        done = self.run([BUILD / "analyzer" / "titan-analyze", "layout", self.dumps, "--config", "--json",
+                         "--no-rings"], self.env(preload=False))
         told = {}
         for row in json.loads(done.stdout)["settings"]:
             told.setdefault(row["name"], []).append((row["value"], row["ranks"]))

@@ -7,7 +7,7 @@ using namespace titan;
 
 std::string fuzz::read(std::span<const unsigned char> file) {
     analyzer::Symbols symbols(analyzer::Symbols::Search::kNearby);
-    auto stacks = analyzer::read_stacks(std::as_bytes(file), symbols, [](int32_t) { return true; });
+    auto stacks = analyzer::read_stacks(std::as_bytes(file), symbols, [](const auto&) { return true; });
     if (!stacks) {
         return stacks.error().text();
     }

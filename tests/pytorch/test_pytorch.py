@@ -5,7 +5,7 @@ rank, and the verdict. See README.md; `scripts/setup --pytorch` installs what th
     test_pytorch.py --build DIR [unittest arguments]
     test_pytorch.py --build DIR --write [--only NAME]... [--repeat N] [--keep DIR]
 
-The second form runs the cases of cases.py, or those named, and writes their rows of the table in strangers.md;
+The second form runs the cases of cases.py, or those named, and writes their rows of the table in docs/compatibility.md;
 --keep keeps dumps, rings and output of each.
 """
 import argparse
@@ -230,12 +230,12 @@ class PyTorch(harness.Case):
 
 @installed
 class Cases(harness.Case):
-    """Those of cases.py: each outcome is the one of the table in strangers.md."""
+    """Those of cases.py: each outcome is the one of the table in docs/compatibility.md."""
 
     def check(self, name):
         written = page.marks(name)
         if not written:
-            self.skipTest("the table in strangers.md has no outcome of it")
+            self.skipTest("the table in docs/compatibility.md has no outcome of it")
         for view, outcome in outcomes.Run(self.place, CASES[name]).run().items():
             self.assertIn(outcome.mark, written.get(view, ()), f"{name}, {view}: {outcome.summary}")
 
