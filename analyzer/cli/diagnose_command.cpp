@@ -11,6 +11,7 @@
 #include "discover.h"
 #include "host/json_value.h"
 #include "host/words.h"
+#include "jobs_of_node.h"
 #include "json_schema.h"
 
 namespace titan::analyzer {
@@ -24,6 +25,8 @@ TextStyle report_style(const CommonOptions& common) {
         style.input += (style.input.empty() ? "" : " ") + shell_quoted(printable(path));
     }
     style.input += common.run.empty() ? "" : " --run " + shell_quoted(printable(common.run));
+    style.input += common.no_rings ? " --no-rings" : "";
+    style.input += common.ring_directory.empty() ? "" : " --ring-dir " + shell_quoted(printable(common.ring_directory));
     style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
     return style;
 }
@@ -33,7 +36,9 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
     load.witnesses_alone = true;
     const auto run = load_run(load);
     if (!run) {
-        return fail(run.error().text());
+        const int status = fail(run.error().text());
+        say_jobs_of_node(load.ring_directories);
+        return status;
     }
     const Diagnosis diagnosis = diagnose(*run, options);
     print_text(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, report_style(common)));
@@ -106,7 +111,9 @@ Command diagnose_command(CommandLine& app) {
         .not_negative();
     return {&app, [arguments] {
                 if (arguments->common.paths.empty()) {
-                    return fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");
+                    const int status = fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");
+                    say_jobs_of_node(arguments->common.load_options().ring_directories);
+                    return status;
                 }
                 return arguments->only_list ? list_runs(arguments->common, arguments->json)
                                             : run_diagnose(arguments->common, arguments->options, arguments->json);

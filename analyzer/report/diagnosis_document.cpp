@@ -192,11 +192,9 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis) {
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) {
     Document document = diagnosis_document(run, diagnosis);
     if (!diagnosis.findings.empty()) {
-        Items steps;
-        for (const std::string& step : next_steps(run, diagnosis.findings.front(), style.input)) {
-            steps.items.emplace_back(step);
-        }
-        document.sections.push_back({.id = "next_steps", .title = "What next", .blocks = {std::move(steps)}});
+        document.sections.push_back({.id = "next_steps",
+                                     .title = "What next",
+                                     .blocks = {Commands{next_steps(run, diagnosis.findings.front(), style.input)}}});
     }
     return document_text(document, style);
 }

@@ -55,7 +55,12 @@ struct Frames {
     std::vector<std::string> frames{};
 };
 
-using Block = std::variant<Paragraph, Items, Table, Chain, RankGroups, Frames>;
+// Lines for a shell: commands, and comments that begin with "# ". Each can be pasted as it stands.
+struct Commands {
+    std::vector<std::string> lines{};
+};
+
+using Block = std::variant<Paragraph, Items, Table, Chain, RankGroups, Frames, Commands>;
 
 enum class Tone : uint8_t { kPlain, kGood, kCaution, kAlarm };
 

@@ -56,6 +56,7 @@ class BlockWriter {
         return {{"type", "rank_groups"}, {"groups", list}};
     }
     Json operator()(const Frames& frames) const { return {{"type", "frames"}, {"frames", frames.frames}}; }
+    Json operator()(const Commands& commands) const { return {{"type", "commands"}, {"lines", commands.lines}}; }
 
   private:
     Json sentences(const std::vector<Sentence>& all) const {

@@ -147,6 +147,13 @@ class TextWriter {
         }
     }
 
+    // A command is never wrapped: its first line alone would be another one.
+    void write_block(const Commands& commands, size_t /*depth*/) {
+        for (const std::string& line : commands.lines) {
+            out_ += line.starts_with("# ") ? wrap(line, style_.width, "  ", "  # ") : "  " + line + "\n";
+        }
+    }
+
     const TextStyle& style_;
     std::string out_;
 };

@@ -1,4 +1,5 @@
-// Suggests what to do next: advice that the records of this run allow, and commands to paste.
+// Suggests what to do next, as lines for a shell: commands, each with what it shows as a comment, and advice that the
+// records of this run allow, as comments alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,32 +19,35 @@ class Advice {
     Advice(const Run& run, const Finding& head, const std::string& input) : run_(run), head_(head), input_(input) {}
 
     std::vector<std::string> write() {
-        steps_.push_back(remedy());
+        advise(remedy());
         std::vector<int> with_stacks;
         for (size_t i = 0; i < std::min(head_.ranks.size(), kAdvisedRanks); ++i) {
             if (const Process* process = process_of_rank(run_, head_.ranks[i])) {
                 process->source.is_flight_recorder ? by_file(head_.ranks[i], *process)
                                                    : by_pid(head_.ranks[i], *process);
                 if (!process->positions.empty()) {
-                    with_stacks.push_back(head_.ranks[i]);
+                    with_stacks.push_back(process->rank);
                 }
             }
         }
+        sort_unique(with_stacks);
         if (head_.hangs && !with_stacks.empty()) {
-            steps_.push_back(
-                fmt::format("titan-analyze stacks {} --rank {}   every thread", input_, rank_ranges(with_stacks)));
+            command(fmt::format("titan-analyze stacks {} --rank {}", input_, rank_ranges(with_stacks)), "every thread");
         }
         if (row_of(head_.kind).clue == Clue::calls) {
             call_sites();
         }
         if (head_.kind == FindingKind::kStraggler) {
-            steps_.push_back(fmt::format("titan-analyze stragglers {}   all ranks", input_));
+            command(fmt::format("titan-analyze stragglers {}", input_), "all ranks");
         }
         calls_around_it();
         return std::move(steps_);
     }
 
   private:
+    void command(const std::string& line, const char* shows) { steps_.push_back(fmt::format("{}  # {}", line, shows)); }
+    void advise(const std::string& text) { steps_.push_back("# " + text); }
+
     // The system ends a process without a word; one that exits by itself says why.
     std::string remedy() const {
         const auto left = [&](int rank) {
@@ -73,7 +77,7 @@ class Advice {
         if (row_of(head_.kind).clue == Clue::place) {
             text += fmt::format(": while it lives, py-spy dump --pid {0} or gdb -p {0}", process.pid);
         }
-        steps_.push_back(text);
+        advise(text);
     }
 
     // A Flight Recorder dump holds neither a pid nor stacks of threads.
@@ -84,7 +88,7 @@ class Advice {
         if (head_.hangs && row_of(head_.kind).clue == Clue::place) {
             text += "; to see where it is: py-spy dump on that rank's process";
         }
-        steps_.push_back(text);
+        advise(text);
     }
 
     void call_sites() {
@@ -95,28 +99,30 @@ class Advice {
                                [](const Entry& entry) { return entry.site != 0; });
         });
         if (!known) {
-            steps_.emplace_back(foreign
-                                    ? "these dumps hold no stack frames (JSON never does; else "
-                                      "TORCH_INCLUDE_STACK_TRACE=0, or a dump that had no time for them): with them "
-                                      "the report shows the lines that made the calls"
-                                    : "TITANTRACE_STACKS=collective next time: then the report shows the lines that "
-                                      "made the calls");
+            advise(foreign ? "these dumps hold no stack frames (JSON never does; else "
+                             "TORCH_INCLUDE_STACK_TRACE=0, or a dump that had no time for them): with them "
+                             "the report shows the lines that made the calls"
+                           : "TITANTRACE_STACKS=collective next time: then the report shows the lines that "
+                             "made the calls");
         }
     }
 
-    // The named ranks and one that waits for them, of those that left calls.
+    // The named ranks and one that waits for them, of those that left calls: as --rank takes them, by process, of which
+    // one may be several ranks.
     std::vector<int> compared_ranks() const {
         std::vector<int> ranks;
         const auto add = [&](const std::vector<int>& from, size_t most) {
             for (const int rank : from) {
-                if (most > 0 && process_of_rank(run_, rank) != nullptr && is_member(rank)) {
-                    ranks.push_back(rank);
+                const Process* const process = process_of_rank(run_, rank);
+                if (most > 0 && process != nullptr && is_member(rank)) {
+                    ranks.push_back(process->rank);
                     --most;
                 }
             }
         };
         add(head_.ranks, kAdvisedRanks);
         add(head_.victims, 1);
+        sort_unique(ranks);
         return ranks;
     }
 
@@ -134,15 +140,15 @@ class Advice {
         }
         const std::vector<int> ranks = compared_ranks();
         const Communicator& communicator = run_.communicators[head_.communicator];
-        std::string command =
+        std::string line =
             fmt::format("titan-analyze show {} --comm {}", input_,
                         shell_quoted(communicator.name.empty() ? id_text(communicator.id) : communicator.name));
         // The numbers of sends and receives are each rank's own: their newest calls are the ones that wait.
-        command += head_.op == "send" || head_.op == "recv"
-                       ? std::string(" --last 6")
-                       : fmt::format(" --seq {}-{}", head_.sequence > 2 ? head_.sequence - 2 : 0, head_.sequence + 1);
-        command += ranks.empty() ? std::string() : " --rank " + rank_ranges(ranks);
-        steps_.push_back(command + "   the calls around it");
+        line += head_.op == "send" || head_.op == "recv"
+                    ? std::string(" --last 6")
+                    : fmt::format(" --seq {}-{}", head_.sequence > 2 ? head_.sequence - 2 : 0, head_.sequence + 1);
+        line += ranks.empty() ? std::string() : " --rank " + rank_ranges(ranks);
+        command(line, "the calls around it");
     }
 
     const Run& run_;

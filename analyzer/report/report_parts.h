@@ -16,7 +16,7 @@ std::string outline_text(const Run& run);
 // What the program or its user says of the whole run: labels on which all ranks agree that have them. By key.
 std::map<std::string, std::string> shared_labels(const Run& run);
 
-// Suggestions for the head finding: advice that this kind of record allows, commands to paste. `input` names the
+// Suggestions for the head finding, each a line for a shell: a command, or advice as a comment. `input` names the
 // records on a command line.
 std::vector<std::string> next_steps(const Run& run, const Finding& head, const std::string& input);
 

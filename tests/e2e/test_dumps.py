@@ -66,6 +66,23 @@ class Dumps(harness.Case):
             told = [warning["summary"] for warning in warnings if warning["kind"] == "not_recorded"]
             self.assertEqual([text.split(": ")[1] for text in told], ["NVSHMEM (nvshmem_bootstrap_uid.so.3)"], warnings)
 
+    def test_without_dumps_the_jobs_of_the_node_are_named(self):
+        rank = self.place.start_rank("e2e-processes", "linger")
+        rank.wait_says("done")
+
+        def said():
+            return self.place.analyze(self.place.path / "nothing").stderr
+        self.assertIn("run e2e lives on this node (1 rank); for dumps of now: titan-dump --job e2e\n", said())
+        rank.signal(signal.SIGKILL)
+        rank.wait()
+        advice = said().splitlines()[-1]
+        self.assertRegex(advice, "run e2e ended on this node at .* and left 1 ring: titan-analyze .*titantrace-.* "
+                                 "--run e2e")
+        arguments = advice.rpartition(": titan-analyze ")[2]
+        told = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments.split()],
+                              self.place.env(preload=False))
+        self.assertIn("run e2e attempt 0: 1 of 1 ranks", told.stdout)
+
     def test_the_last_three_are_kept(self):
         run = self.place.run_rank("e2e-processes", "five-dumps")
         self.assertEqual(run.stdout, "dump 0\n" * 5)
