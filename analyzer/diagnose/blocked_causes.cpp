@@ -38,6 +38,13 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
                                    ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"
                                    : phrase("a larger TITANTRACE_STREAM_WORK: {} pieces of {} were overwritten",
                                             grouped_digits(process.streams_seen.overwritten), rank_fact(process.rank)));
+    // Of sends and receives no count tells how many had ended: what was called before that work may not have.
+    const std::vector<int64_t>& marks_ns = process.history.marks_ns;
+    finding.doubt(
+        process.overwritten != 0 && (marks_ns.empty() || marks_ns.front() >= oldest),
+        phrase("a larger TITANTRACE_COLLECTIVES: what {} called before that work is overwritten, and it may be "
+               "behind one of these calls",
+               rank_fact(process.rank)));
     finding.doubt(
         process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
         "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
