@@ -163,7 +163,10 @@ int report_run_with_journals(
     if (report(*run, [](const std::string& text) { print_text(text); })) {
         return kExitHealthy;
     }
-    say("titan-analyze: {}\n", nothing);
+    const bool foreign =
+        !run->processes.empty() && std::all_of(run->processes.begin(), run->processes.end(),
+                                               [](const Process& one) { return one.source.is_flight_recorder; });
+    say("titan-analyze: {}{}\n", nothing, foreign ? ": Flight Recorder files hold calls alone" : "");
     return kExitFindings;
 }
 

@@ -102,7 +102,7 @@ int run_goodput(const CommonOptions& common, const SummaryReportOptions& options
 
 int run_summary(SummaryArguments& arguments) {
     SummaryReportOptions& options = arguments.options;
-    if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps)) {
+    if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps.range)) {
         return kExitUnusable;
     }
     if (arguments.goodput) {
@@ -123,7 +123,7 @@ Command summary_command(CommandLine& app) {
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
     command.option("--step", arguments->steps, "step or range");
-    command.option("--skip-steps", arguments->options.what.skip_steps, "leave out the first N steps on record")
+    command.option("--skip-steps", arguments->options.what.steps.skip, "leave out the first N steps on record")
         .between(0, 1'000'000'000);
     WorkOfAStep& work = arguments->options.what.work;
     command.option("--tokens-per-step", work.tokens_per_step, "tokens that all ranks together take in a step")

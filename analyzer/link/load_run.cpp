@@ -154,6 +154,12 @@ Result<Run> load_run(const LoadOptions& options) {
         return run.testimony.empty() ? Result<Run>(Error(run.warnings.back().summary)) : run;
     }
     run.journals = std::move(loaded->journals);
+    if (!loaded->logs.paths.empty()) {
+        run.journals = std::move(loaded->logs.paths);
+        run.attempt = loaded->logs.attempt;
+        run.warnings = std::move(loaded->logs.warnings);
+        return run;
+    }
     if (run.processes.empty() && options.with_journals && !run.journals.empty()) {
         return run;
     }

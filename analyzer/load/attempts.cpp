@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "choose_logs.h"
 #include "discover.h"
 
 namespace titan::analyzer {
@@ -39,6 +40,12 @@ Result<Attempts> attempts_of(const LoadOptions& options) {
             numbers.insert(static_cast<int32_t>(std::strtol(attempt.c_str(), nullptr, 10)));
         }
     });
+    if (numbers.empty() && !discovery->logs.empty()) {
+        const Result<ChosenLogs> newest = choose_logs(discovery->logs, {});
+        for (int32_t number = 0; newest && number <= newest->attempt; ++number) {
+            numbers.insert(number);
+        }
+    }
     attempts.numbers.assign(numbers.begin(), numbers.end());
     return attempts;
 }

@@ -15,7 +15,8 @@ struct Attempts {
     std::vector<int32_t> numbers;  // oldest first
 };
 
-// The wanted one alone, or those of dumps, rings and journals. Error: a path that does not exist.
+// The wanted one alone, or those of dumps, rings and journals; of logs (choose_logs.h) where there are no others.
+// Error: a path that does not exist.
 Result<Attempts> attempts_of(const LoadOptions& options);
 
 }  // namespace titan::analyzer

@@ -56,7 +56,11 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
             discovery.journals.empty() ? ""
                                        : "; there are journals: titan-analyze show --markers and titan-analyze metrics "
                                          "read them";
-        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail + journals);
+        const char* const logs = discovery.logs.empty()
+                                     ? ""
+                                     : "; there are logs of torchtitan's structured logger: titan-analyze timeline and "
+                                       "titan-analyze summary read them";
+        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail + journals + logs);
     }
     std::string known;
     for (const CandidateGroup& group : discovery.groups) {

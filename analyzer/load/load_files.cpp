@@ -103,6 +103,16 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     if (!discovery) {
         return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
     }
+    const bool has_logs_alone = discovery->groups.empty() && discovery->journals.empty() && !discovery->logs.empty();
+    if (has_logs_alone && options.with_journals && options.run.empty()) {
+        Result<ChosenLogs> logs = choose_logs(discovery->logs, options);
+        if (!logs) {
+            return logs.error();
+        }
+        LoadedRun loaded;
+        loaded.logs = std::move(*logs);
+        return loaded;
+    }
     if (const JournalFile* const journal = options.with_journals ? newest_journal(*discovery, options) : nullptr) {
         return only_journals(*discovery, *journal);
     }

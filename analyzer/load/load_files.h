@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "choose_logs.h"
 #include "choose_run.h"
 #include "fr_groups.h"
 #include "host/result.h"
@@ -29,6 +30,7 @@ struct LoadedRun {
     LoadedProcesses found;
     std::optional<RunKey> key;
     std::vector<std::string> journals;  // of that run and attempt
+    ChosenLogs logs;                    // where nothing else is there
     bool any = false;                   // something was readable, perhaps of another run
 };
 

@@ -1,11 +1,16 @@
 #include "records.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
 
 #include "decode_process.h"
+#include "formats/layout/journal_layout.h"
+#include "fr_process.h"
 #include "host/words.h"
+#include "made_texts.h"
 #include "run_text.h"
 #include "stacks_of.h"
 
@@ -14,6 +19,14 @@ namespace titan::analyzer {
 namespace fr = format::fr;
 
 namespace {
+
+// Of the paths of journals those that are logs of torchtitan, or the others.
+std::vector<std::string> of_kind(const std::vector<std::string>& paths, bool is_log) {
+    std::vector<std::string> chosen;
+    std::copy_if(paths.begin(), paths.end(), std::back_inserter(chosen),
+                 [is_log](const std::string& path) { return path.ends_with(format::kJournalSuffix) != is_log; });
+    return chosen;
+}
 
 ProcessKey key_of(const Process& process) { return {process.boot_id, process.pid, process.pid_start_ticks}; }
 
@@ -76,23 +89,49 @@ void ProcessRecords::hold(OpenedSource opened, Symbols& symbols) {
     bytes_ = std::move(opened);
 }
 
+namespace {
+
+format::RingLosses visit_markers_of(const ProcessRecords& records, RecordVisitor& visitor) {
+    return records.image().for_each_marker([&](uint64_t ticket, const auto& raw) {
+        visitor.marker({records, ticket, raw});
+    });
+}
+
+}  // namespace
+
+// Of the same process; valid as long as the image.
+ProcessRecords ProcessRecords::of_block(const format::RingImage& image) const {
+    ProcessRecords block(run_, process_);
+    OpenedSource opened;
+    opened.image = image;
+    block.role_ = role_;
+    block.hold(std::move(opened), *symbols_);
+    return block;
+}
+
+void ProcessRecords::visit_log(RecordVisitor& visitor) const {
+    const Result<std::string> lost = visit_structured_log(
+        *log_, [&](const format::RingImage& image) { visit_markers_of(of_block(image), visitor); });
+    const std::string problem = lost ? *lost : lost.error().text();
+    const std::string text = fmt::format("{}: {}", process_.source.label, problem);
+    if (!problem.empty() && std::find(problems_->begin(), problems_->end(), text) == problems_->end()) {
+        problems_->push_back(text);
+    }
+}
+
 // Those that the ring still holds are taken from it.
 format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor) const {
-    const auto visit = [&visitor](const ProcessRecords& records, const format::RingImage& image) {
-        return image.for_each_marker([&](uint64_t ticket, const auto& raw) { visitor.marker({records, ticket, raw}); });
-    };
+    if (log_ != nullptr) {
+        visit_log(visitor);
+        return {};
+    }
     const format::RingImage& ring = image();
     const uint64_t until = process_.source.is_journal ? UINT64_MAX : ring.first_marker();
     format::RingLosses losses;
-    losses.overwritten = journals_->visit(key_of(process_), until, [&](const format::RingImage& image) {
-        ProcessRecords block(run_, process_);
-        OpenedSource opened;
-        opened.image = image;
-        block.hold(std::move(opened), *symbols_);
-        visit(block, image);
-    });
+    losses.overwritten = journals_->visit(
+        key_of(process_), until, [&](const format::RingImage& block) { visit_markers_of(of_block(block), visitor); });
     if (!process_.source.is_journal) {
-        losses.torn = visit(*this, ring).torn;
+        losses.torn = visit_markers_of(*this, visitor).torn;
     }
     return losses;
 }
@@ -164,7 +203,13 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
 
 bool ProcessRecords::has_journal() const { return journals_ != nullptr && journals_->holds(key_of(process_)); }
 
-Process ProcessRecords::decoded() const { return decode_process(opened()); }
+Process ProcessRecords::decoded() const {
+    if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
+        GroupRanks known;  // to the run
+        return process_of_dump(*dump, process_.rank, process_.source.written_ns, known);
+    }
+    return decode_process(opened());
+}
 
 std::string ProcessRecords::text(uint32_t id) const { return printable(image().text(id)); }
 
@@ -180,7 +225,9 @@ int ProcessRecords::global_rank(uint64_t communicator_id, int member) const {
 }
 
 std::string ProcessRecords::machine(std::string_view key) const {
-    for (const auto& [known, value] : opened().machine) {
+    const auto* opened = std::get_if<OpenedSource>(&bytes_);
+    for (size_t i = 0; opened != nullptr && i < opened->machine.size(); ++i) {
+        const auto& [known, value] = opened->machine[i];
         if (known == key) {
             return printable(value);
         }
@@ -188,7 +235,8 @@ std::string ProcessRecords::machine(std::string_view key) const {
     return "";
 }
 
-RecordReader::RecordReader(const Run& run, Symbols& symbols) : run_(run), symbols_(symbols), journals_(run.journals) {
+RecordReader::RecordReader(const Run& run, Symbols& symbols)
+    : run_(run), symbols_(symbols), journals_(of_kind(run.journals, false)) {
     std::set<ProcessKey> known;
     for (const Process& process : run.processes) {
         known.insert(key_of(process));
@@ -202,11 +250,43 @@ RecordReader::RecordReader(const Run& run, Symbols& symbols) : run_(run), symbol
             journaled_.push_back(decode_process(opened));
         }
     }
+    for (const std::string& path : of_kind(run.journals, true)) {
+        add_log(path);
+    }
     for (const Process& process : journaled_) {
         processes_.push_back(&process);
     }
     std::stable_sort(processes_.begin(), processes_.end(),
                      [](const Process* a, const Process* b) { return a->rank < b->rank; });
+}
+
+void RecordReader::add_log(const std::string& path) {
+    const std::string label = printable(base_name(path));
+    Result<StructuredLog> log = open_structured_log(path);
+    std::vector<std::byte> memory;
+    const Result<format::RingImage> image = log ? header_image(*log, memory) : log.error();
+    if (!image) {
+        log_problems_.push_back(image.error().within(label).text());
+        return;
+    }
+    OpenedSource opened;
+    opened.image = *image;
+    opened.now_ticks = opened.seen_ticks = static_cast<uint64_t>(log->last_ns);
+    opened.source.path = path;
+    opened.source.label = label;
+    opened.source.is_journal = true;
+    Process& process = journaled_.emplace_back(decode_process(opened));
+    process.attempt = run_.attempt;
+    MadeTexts texts(process.texts);
+    process.labels.emplace_back(texts.add(kRoleLabel), texts.add(log->source));
+    has_roles_ |= !logs_.empty() && logs_.begin()->second.source != log->source;
+    logs_.emplace(path, std::move(*log));
+}
+
+const std::vector<std::string>& RecordReader::problems() {
+    problems_ = journals_.problems();
+    problems_.insert(problems_.end(), log_problems_.begin(), log_problems_.end());
+    return problems_;
 }
 
 Result<ProcessRecords> RecordReader::open(const Process& process) {
@@ -215,6 +295,20 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
     }
     ProcessRecords records(run_, process);
     records.journals_ = &journals_;
+    if (const auto known = logs_.find(process.source.path); known != logs_.end()) {
+        const StructuredLog& log = known->second;
+        Result<format::RingImage> image = header_image(log, records.block_);
+        if (!image) {
+            return image.error();
+        }
+        OpenedSource opened;
+        opened.image = *image;
+        records.log_ = &log;
+        records.problems_ = &log_problems_;
+        records.role_ = has_roles_ ? log.source : "";
+        records.hold(std::move(opened), symbols_);
+        return records;
+    }
     if (process.source.is_journal) {
         OpenedSource opened;
         if (!journals_.newest(key_of(process), records.block_, opened.image)) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -22,6 +23,7 @@
 #include "named_stacks.h"
 #include "open_source.h"
 #include "run.h"
+#include "structured_log.h"
 
 namespace titan::analyzer {
 
@@ -108,12 +110,14 @@ class RecordVisitor {
 class ProcessRecords {
   public:
     int rank() const { return process_.rank; }
+    // Where ranks count within roles, as in logs of several roles: "trainer". Empty elsewhere.
+    const std::string& role() const { return role_; }
     const Process& process() const { return process_; }  // the run's process: condensed, and linked
     // Oldest first; markers also from the journal. kCollective holds calls of either recorder; Flight Recorder files
     // have nothing else.
     // Answers what is lost of that kind.
     format::RingLosses visit(RecordKind kind, RecordVisitor& visitor) const;
-    // Every call decoded, in the order of visit(). Of our records only.
+    // Every call decoded: of our records in the order of visit().
     Process decoded() const;
     bool has_journal() const;
 
@@ -134,12 +138,17 @@ class ProcessRecords {
 
     const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
     format::RingLosses visit_markers(RecordVisitor& visitor) const;
+    void visit_log(RecordVisitor& visitor) const;
+    ProcessRecords of_block(const format::RingImage& image) const;
     format::RingLosses visit_steps(RecordVisitor& visitor) const;
     void hold(OpenedSource opened, Symbols& symbols);
 
     const Run& run_;
     const Process& process_;
     Journals* journals_ = nullptr;
+    std::vector<std::string>* problems_ = nullptr;  // of the reader
+    const StructuredLog* log_ = nullptr;
+    std::string role_;
     Symbols* symbols_ = nullptr;
     std::vector<std::byte> block_;  // of a journal, where there is no other record
     std::variant<OpenedSource, format::fr::Dump> bytes_;
@@ -147,19 +156,22 @@ class ProcessRecords {
     std::unique_ptr<MarkerPlaces> places_;
 };
 
+// The label by which a program, or torchtitan's logger, tells what a process is.
+inline constexpr const char* kRoleLabel = "role";
+
 // Opens processes of a run, one after the other, in the same memory. The run must outlive it.
 class RecordReader {
   public:
     RecordReader(const Run& run, Symbols& symbols);
-    // Those of the run, and those of which there is a journal and nothing else; by rank.
+    // Those of the run, and those of which there is a journal or a log and nothing else; by rank.
     const std::vector<const Process*>& processes() const { return processes_; }
-    // Of its journals.
-    const std::vector<std::string>& problems() const { return journals_.problems(); }
-    // Those that our tracer recorded and that can be read, of these ranks; of all where there are none.
+    // Of its journals and logs, as far as they were read.
+    const std::vector<std::string>& problems();
+    // Those that can be read, of these ranks; of all where there are none.
     template <typename Visit>
-    void visit_ours(const std::set<int>& ranks, const Visit& visit) {
+    void visit_all(const std::set<int>& ranks, const Visit& visit) {
         for (const Process* process : processes_) {
-            if (process->source.is_flight_recorder || (!ranks.empty() && !ranks.contains(process->rank))) {
+            if (!ranks.empty() && !ranks.contains(process->rank)) {
                 continue;
             }
             if (const auto records = open(*process)) {
@@ -167,16 +179,30 @@ class RecordReader {
             }
         }
     }
+    // Those of them that our tracer recorded.
+    template <typename Visit>
+    void visit_ours(const std::set<int>& ranks, const Visit& visit) {
+        visit_all(ranks, [&visit](const ProcessRecords& records) {
+            if (!records.process().source.is_flight_recorder) {
+                visit(records);
+            }
+        });
+    }
     // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
     Result<ProcessRecords> open(const Process& process);
     // Stacks of its threads. Notes say why there are none.
     ProcessStacks stacks(const Process& process);
 
   private:
+    void add_log(const std::string& path);
+
     const Run& run_;
     Symbols& symbols_;
     Journals journals_;
-    std::vector<Process> journaled_;
+    std::vector<Process> journaled_;             // and logged
+    std::map<std::string, StructuredLog> logs_;  // by path
+    bool has_roles_ = false;
+    std::vector<std::string> log_problems_, problems_;
     std::vector<const Process*> processes_;
     ImageBuffer memory_;
     FlightRecorderScratch scratch_;

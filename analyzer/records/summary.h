@@ -9,21 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "parts.h"
 #include "records.h"
 #include "throughput.h"
 #include "value_sketch.h"
 
 namespace titan::analyzer {
 
-// In the order in which they are listed. kGpuCall: as long as they were seen to run; kHostCall: what no GPU was seen to
-// run, as long as the host was inside.
-enum class SummaryKind : uint8_t { kStep, kSpan, kGpuCall, kHostCall, kMetric };
-
+// Of all parts (parts.h) of one kind and name.
 struct SummaryRow {
-    SummaryKind kind{};
-    // "step", or "period of 12 calls" where steps are not marked; the span's; "all_reduce on dp", of all communicators
-    // of that role; the metric's.
-    std::string name;
+    PartKind kind{};
+    std::string name;  // in_role()
+    std::string role;
     ValueSketch values;  // nanoseconds; of metrics as the program gave them
     std::map<int, ValueSketch> of_rank;
     uint64_t not_finite = 0;  // metrics: values that are NaN or infinite, and not among the others
@@ -38,9 +35,8 @@ struct SummaryRow {
 };
 
 struct SummaryOptions {
-    std::optional<std::pair<int64_t, int64_t>> steps;
-    uint64_t skip_steps = 0;  // the first ones on record, of each rank
-    WorkOfAStep work;         // what is not told there, the labels and GPUs of the ranks tell
+    WantedSteps steps;
+    WorkOfAStep work;  // what is not told there, the labels and GPUs of the ranks tell
 };
 
 // Not thread-safe.
@@ -56,20 +52,22 @@ class Summary {
     // Nothing where no step is known.
     std::optional<Throughput> throughput() const;
     uint64_t ranks() const { return ranks_; }
+    uint64_t flight_recorder_ranks() const { return flight_recorder_ranks_; }
     uint64_t overwritten_markers() const { return overwritten_markers_; }
     uint64_t names_left_out() const { return names_left_out_; }
 
   private:
-    class Reader;
-    using Key = std::pair<SummaryKind, std::string>;
+    using Key = std::pair<PartKind, std::string>;
 
-    SummaryRow* row_of(SummaryKind kind, const std::string& name);
+    SummaryRow* row_of(PartKind kind, const std::string& name);
+    void add(const Part& part, int rank);
 
     const Run& run_;
     SummaryOptions options_;
     WorkOfAStep told_;  // by ranks; peaks are added up
     std::map<Key, SummaryRow> rows_;
     uint64_t ranks_ = 0;
+    uint64_t flight_recorder_ranks_ = 0;
     uint64_t ranks_with_peak_ = 0;
     uint64_t overwritten_markers_ = 0;
     uint64_t names_left_out_ = 0;  // values of names beyond what is kept

@@ -15,18 +15,18 @@
 namespace titan::analyzer {
 namespace {
 
-const char* kind_text(SummaryKind kind) {
+const char* kind_text(PartKind kind) {
     switch (kind) {
-        case SummaryKind::kStep: return "step";
-        case SummaryKind::kSpan: return "span";
-        case SummaryKind::kGpuCall: return "GPU";
-        case SummaryKind::kHostCall: return "host";
-        case SummaryKind::kMetric: return "metric";
+        case PartKind::kStep: return "step";
+        case PartKind::kSpan: return "span";
+        case PartKind::kGpuCall: return "GPU";
+        case PartKind::kHostCall: return "host";
+        case PartKind::kMetric: return "metric";
     }
     return "";
 }
 
-bool is_metric(const SummaryRow* row) { return row->kind == SummaryKind::kMetric; }
+bool is_metric(const SummaryRow* row) { return row->kind == PartKind::kMetric; }
 
 std::string number_text(double value) { return fmt::format("{:.6g}", value); }
 
@@ -60,7 +60,7 @@ std::vector<std::string> duration_cells(const Summary& summary, const SummaryRow
             fine_duration_text(all.quantile(0.99)),
             fine_duration_text(all.most()),
             share ? fmt::format("{:.1f}%", 100 * *share) : "-",
-            row.kind == SummaryKind::kGpuCall ? fmt::format("{:.1f}", row.bus_gb_per_s()) : "-",
+            row.kind == PartKind::kGpuCall ? fmt::format("{:.1f}", row.bus_gb_per_s()) : "-",
             ranks_cell(summary, row),
             slowest_text(row)};
 }
@@ -100,7 +100,7 @@ Json json_of(const Summary& summary, const SummaryRow& row) {
     Json json;
     json["kind"] = kind_text(row.kind);
     json["name"] = row.name;
-    json["phase"] = row.kind == SummaryKind::kSpan ? phase_of(row.name) : "";
+    json["phase"] = row.kind == PartKind::kSpan ? phase_of(row.name) : "";
     json["count"] = all.count();
     // Where no value is finite there is none.
     const auto put = [&](const char* key, double value) {
@@ -127,7 +127,7 @@ Json json_of(const Summary& summary, const SummaryRow& row) {
     json["share_of_steps"] = share ? Json(*share) : Json(nullptr);
     json["calls"] = row.calls;
     json["bytes"] = row.bytes;
-    json["bus_gb_per_s"] = row.kind == SummaryKind::kGpuCall ? Json(row.bus_gb_per_s()) : Json(nullptr);
+    json["bus_gb_per_s"] = row.kind == PartKind::kGpuCall ? Json(row.bus_gb_per_s()) : Json(nullptr);
     json["slowest_rank"] = row.highest_rank();
     json["slowest_rank_mean_ns"] = mean_of(row.highest_rank());
     return json;
@@ -165,7 +165,7 @@ std::string throughput_text(const Throughput& throughput) {
 }
 
 std::vector<const SummaryRow*> first_of_each_kind(const std::vector<const SummaryRow*>& rows, size_t most) {
-    std::map<SummaryKind, size_t> of_kind;
+    std::map<PartKind, size_t> of_kind;
     std::vector<const SummaryRow*> first;
     for (const SummaryRow* row : rows) {
         if (most == 0 || ++of_kind[row->kind] <= most) {
@@ -201,18 +201,18 @@ void write_tables(const Summary& summary, size_t most, const std::function<void(
                            std::move(durations)));
     }
     if (!metrics.empty()) {
-        write((rows.front()->kind == SummaryKind::kMetric ? "" : "\n") + listing_text({{"metric", 16},
-                                                                                       {"values", 6, true},
-                                                                                       {"mean", 8, true},
-                                                                                       {"std", 8, true},
-                                                                                       {"least", 8, true},
-                                                                                       {"median", 8, true},
-                                                                                       {"p99", 8, true},
-                                                                                       {"greatest", 8, true},
-                                                                                       {"ranks", 7, true},
-                                                                                       {"lowest on average", 18},
-                                                                                       {"highest on average", 0}},
-                                                                                      std::move(metrics)));
+        write((rows.front()->kind == PartKind::kMetric ? "" : "\n") + listing_text({{"metric", 16},
+                                                                                    {"values", 6, true},
+                                                                                    {"mean", 8, true},
+                                                                                    {"std", 8, true},
+                                                                                    {"least", 8, true},
+                                                                                    {"median", 8, true},
+                                                                                    {"p99", 8, true},
+                                                                                    {"greatest", 8, true},
+                                                                                    {"ranks", 7, true},
+                                                                                    {"lowest on average", 18},
+                                                                                    {"highest on average", 0}},
+                                                                                   std::move(metrics)));
     }
     if (all.size() != rows.size()) {
         write(fmt::format("{} more: --top 0 lists all\n", many_counted(all.size() - rows.size(), "row")));
@@ -229,7 +229,7 @@ bool report_summary(const Run& run, const SummaryReportOptions& options,
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     Summary summary(run, options.what);
-    reader.visit_ours(options.ranks, [&](const ProcessRecords& records) { summary.add(records); });
+    reader.visit_all(options.ranks, [&](const ProcessRecords& records) { summary.add(records); });
     const std::vector<const SummaryRow*> rows = summary.rows();
     if (rows.empty()) {
         return false;
@@ -248,6 +248,12 @@ bool report_summary(const Run& run, const SummaryReportOptions& options,
         write(fmt::format("{} of older steps {} overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n",
                           many_counted(summary.overwritten_markers(), "marker"),
                           verb_form(summary.overwritten_markers(), "is", "are")));
+    }
+    if (summary.flight_recorder_ranks() != 0) {
+        write("Flight Recorder files hold calls alone, and how long they take only with TORCH_NCCL_ENABLE_TIMING=1\n");
+    }
+    for (const std::string& problem : reader.problems()) {
+        write(problem + "\n");
     }
     if (summary.names_left_out() != 0) {
         write(fmt::format("{} of names beyond the first 10,000 left out\n",

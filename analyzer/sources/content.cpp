@@ -1,8 +1,8 @@
 #include "content.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <vector>
 
 #include "formats/fr/read.h"
 #include "formats/layout/digest_layout.h"
@@ -10,6 +10,7 @@
 #include "formats/layout/dump_name.h"
 #include "formats/layout/ring_layout.h"
 #include "host/file_bytes.h"
+#include "log_line.h"
 #include "record_archive.h"
 
 namespace titan::analyzer {
@@ -27,6 +28,14 @@ bool looks_like_flight_recorder(std::span<const std::byte> first_bytes) {
                        [&](std::string_view key) { return text.find(key) != std::string_view::npos; });
 }
 
+// None where it cannot be read.
+std::vector<std::byte> first_bytes_of(const std::string& path) {
+    std::vector<std::byte> first(kFirstBytes);
+    const Result<OpenFile> file = OpenFile::open(path);
+    first.resize(file ? file->read_at(0, first.data(), first.size()) : 0);
+    return first;
+}
+
 }  // namespace
 
 Content content_of(std::span<const std::byte> first, std::string_view name) {
@@ -42,14 +51,11 @@ Content content_of(std::span<const std::byte> first, std::string_view name) {
     return looks_like_flight_recorder(first) ? Content::kFlightRecorder : Content::kOther;
 }
 
-bool is_flight_recorder(const std::string& path) {
-    const Result<OpenFile> file = OpenFile::open(path);
-    if (!file) {
-        return false;
-    }
-    std::array<std::byte, kFirstBytes> first{};
-    const size_t size = file->read_at(0, first.data(), first.size());
-    return looks_like_flight_recorder(std::span<const std::byte>(first.data(), size));
+bool is_flight_recorder(const std::string& path) { return looks_like_flight_recorder(first_bytes_of(path)); }
+
+bool is_structured_log(const std::string& path) {
+    const std::vector<std::byte> first = first_bytes_of(path);
+    return looks_like_structured_log({reinterpret_cast<const char*>(first.data()), first.size()});
 }
 
 bool holds_records(const std::string& path) {

@@ -24,6 +24,7 @@ namespace files = std::filesystem;
 
 // <dumps>/<run>/<attempt>/file is three levels; a few more for directories gathered from several nodes.
 constexpr int kMaxDepth = 6;
+constexpr std::string_view kLogSuffix = ".jsonl";
 
 bool all_digits(const std::string& text) {
     return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
@@ -60,6 +61,7 @@ struct RunDirectory {
 struct Collected {
     std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
     std::vector<JournalFile> journals;
+    std::vector<std::string> logs;
     std::vector<std::string> witnesses;
     CandidateGroup strange;  // named files that nothing is known of by name or content
     std::string denied;      // the first directory that may not be read
@@ -102,6 +104,10 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     candidate.is_archive = foreign && is_archive_name(name) && (named || holds_records(candidate.path));
     candidate.is_flight_recorder = foreign && !candidate.is_archive && is_flight_recorder(candidate.path);
     const bool unknown = foreign && !candidate.is_flight_recorder && !candidate.is_archive;
+    if (unknown && (named || name.ends_with(kLogSuffix)) && is_structured_log(candidate.path)) {
+        collected.logs.push_back(candidate.path);
+        return;
+    }
     if (unknown && (named ? is_witness_file(candidate.path) : is_witness_name(name) && status.st_size != 0)) {
         collected.witnesses.push_back(candidate.path);
         return;
@@ -207,6 +213,8 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
     std::sort(collected.journals.begin(), collected.journals.end(),
               [](const JournalFile& a, const JournalFile& b) { return a.modified_ns > b.modified_ns; });
     discovery.journals = std::move(collected.journals);
+    std::sort(collected.logs.begin(), collected.logs.end());
+    discovery.logs = std::move(collected.logs);
     std::sort(collected.witnesses.begin(), collected.witnesses.end());
     discovery.witnesses = std::move(collected.witnesses);
     if (!collected.denied.empty()) {

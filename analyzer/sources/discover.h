@@ -42,6 +42,7 @@ struct JournalFile {
 struct Discovery {
     std::vector<CandidateGroup> groups;  // newest first
     std::vector<JournalFile> journals;   // newest first; they make no group
+    std::vector<std::string> logs;       // paths of what torchtitan's structured logger wrote; they make no group
     std::vector<std::string> witnesses;  // paths of what may be one (witness.h)
     std::vector<Warning> warnings;
 };

@@ -160,7 +160,8 @@ class Writer {
         drawn.collect(*records);
         add_lateness(process, drawn);
         const uint64_t id = next_track_++;
-        format_.process(id, fmt::format("rank {} on {}, pid {}", process.rank, process.host, process.pid));
+        const std::string role = records->role().empty() ? "" : records->role() + " ";
+        format_.process(id, fmt::format("{}rank {} on {}, pid {}", role, process.rank, process.host, process.pid));
         const TimelineCounts counts = drawn.write(id, next_track_);
         timeline_.counts.slices += counts.slices;
         timeline_.counts.joined += counts.joined;

@@ -24,6 +24,7 @@ import titan_decode  # noqa: E402
 from corpus_archives import archive_samples  # noqa: E402
 from corpus_containers import container, section, zstd_frame  # noqa: E402
 from corpus_flight_recorder import json_samples, pickle_samples  # noqa: E402
+from corpus_logs import log_samples  # noqa: E402
 from corpus_stacks import stacks_samples  # noqa: E402
 from corpus_witness import witness_samples  # noqa: E402
 
@@ -412,7 +413,7 @@ def main():
                             ("digest", digest_samples(digests)),
                             ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()),
                             ("stacks", stacks_samples()), ("journal", journal_samples(rings)),
-                            ("witness", witness_samples())):
+                            ("witness", witness_samples()), ("log", log_samples())):
         write(arguments.into / reader, samples, layout)
 
 

@@ -1,0 +1,206 @@
+#include "parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "bandwidth.h"
+#include "call_order.h"
+#include "call_period.h"
+#include "host/words.h"
+#include "run_text.h"
+
+namespace titan::analyzer {
+namespace {
+
+using format::CollectiveEntry;
+using format::MarkerEntry;
+using format::MarkerKind;
+
+const Communicator* communicator_at(const Run& run, std::optional<uint32_t> index) {
+    return index && *index < run.communicators.size() ? &run.communicators[*index] : nullptr;
+}
+
+// "dp" of "dp:3"; a communicator without a name by its size.
+std::string role_of(const Communicator* communicator) {
+    if (communicator == nullptr) {
+        return "an unknown communicator";
+    }
+    const std::string_view role = role_in(communicator->name);
+    return !role.empty()                 ? std::string(role)
+           : !communicator->name.empty() ? communicator->name
+                                         : fmt::format("communicators of {} ranks", communicator->size);
+}
+
+// Equal of calls that are. Buffers and streams may take turns.
+uint64_t shape_of(uint64_t communicator_id, uint64_t count, OpKind kind, Datatype datatype, int32_t peer) {
+    uint64_t shape = 0xcbf29ce484222325;  // FNV-1a
+    for (const uint64_t part : {communicator_id, count, static_cast<uint64_t>(kind), static_cast<uint64_t>(datatype),
+                                static_cast<uint64_t>(static_cast<uint32_t>(peer))}) {
+        shape = (shape ^ part) * 0x100000001b3;
+    }
+    return shape;
+}
+
+// A call of either recorder; times in nanoseconds of one clock.
+struct Call {
+    OpKind kind{};
+    const Communicator* communicator = nullptr;
+    uint64_t bytes = 0;
+    bool on_gpu = false;
+    int64_t begin_ns = 0;
+    std::optional<double> took_ns;
+};
+
+class PartReader : public RecordVisitor {
+  public:
+    PartReader(const Run& run, const std::string& role, const WantedSteps& wanted,
+               const std::function<void(const Part&)>& visit)
+        : run_(run), role_(role), wanted_(wanted), visit_(visit) {}
+
+    void marker(const MarkerRecord& record) override {
+        const MarkerEntry& raw = record.raw;
+        if (raw.kind == MarkerKind::kStep) {
+            begin_step(static_cast<int64_t>(raw.value), raw.ticks, record.of);
+        } else if (raw.kind == MarkerKind::kSpanEnd && raw.value != 0 && raw.value <= raw.ticks &&
+                   is_wanted(raw.step)) {
+            add_time(PartKind::kSpan, record.of.text(raw.name), raw.value, raw.ticks, record.of);
+        } else if (raw.kind == MarkerKind::kMetric && is_wanted(raw.step)) {
+            tell({PartKind::kMetric, record.of.text(raw.name), record.of.realtime_ns(raw.ticks),
+                  std::bit_cast<double>(raw.value)});
+        }
+    }
+
+    void collective(const CollectiveRecord& record) override {
+        const CollectiveEntry& raw = record.raw;
+        if (!format::moves_data(raw.kind) || (raw.flags & format::kCaptured) != 0) {
+            return;
+        }
+        if (begun_ticks_ == 0) {
+            shapes_.push_back(shape_of(raw.communicator_id, raw.count, raw.kind, raw.datatype, raw.peer));
+            entered_ns_.push_back(record.of.realtime_ns(raw.entered_ticks));
+        }
+        const bool on_gpu = raw.gpu_started_ticks != 0 || raw.gpu_finished_ticks != 0;
+        if (!is_wanted(raw.step) || (on_gpu ? raw.gpu_finished_ticks == 0 : raw.returned_ticks == 0)) {
+            return;  // still under way
+        }
+        const uint64_t from_ticks = on_gpu ? raw.gpu_started_ticks : raw.entered_ticks;
+        const uint64_t to_ticks = on_gpu ? raw.gpu_finished_ticks : raw.returned_ticks;
+        Call call;
+        call.kind = raw.kind;
+        call.communicator = communicator_at(run_, run_.find_communicator(raw.communicator_id));
+        call.bytes = bytes_of(record);
+        call.on_gpu = on_gpu;
+        call.begin_ns = record.of.realtime_ns(raw.entered_ticks);
+        if (from_ticks != 0 && from_ticks < to_ticks) {
+            call.took_ns = static_cast<double>(record.of.image().clock().span_ns(from_ticks, to_ticks));
+        }
+        add_call(call);
+    }
+
+    // PyTorch's recorder: how long calls took only where it timed them, no markers.
+    void add_torch_calls(const ProcessRecords& records) {
+        const Process decoded = records.decoded();
+        const std::vector<Member>& rows = records.process().members;  // of the run: they know their communicators
+        for (const Entry& entry : decoded.entries) {
+            if (!format::moves_data(entry.kind) || entry.row >= rows.size()) {
+                continue;
+            }
+            shapes_.push_back(shape_of(rows[entry.row].id, entry.count, entry.kind, entry.datatype, entry.peer));
+            entered_ns_.push_back(entry.entered_ns);
+            if (wanted_.range || entry.device != DeviceState::kFinished) {
+                continue;
+            }
+            Call call;
+            call.kind = entry.kind;
+            call.communicator = communicator_at(run_, rows[entry.row].communicator);
+            const uint64_t size_bytes = format::datatype_size_bytes(entry.datatype);
+            call.bytes = size_bytes != 0 && entry.count > INT64_MAX / size_bytes ? 0 : entry.count * size_bytes;
+            call.on_gpu = true;
+            call.begin_ns = entry.entered_ns;
+            if (entry.started_ns != 0 && entry.started_ns < entry.finished_ns) {
+                call.took_ns = static_cast<double>(entry.finished_ns - entry.started_ns);
+            }
+            add_call(call);
+        }
+    }
+
+    // Steps that are not marked: what lies between two equal calls.
+    void add_periods() {
+        const CallPeriod period = call_period(shapes_);
+        const size_t calls = shapes_.size();
+        size_t skipped = wanted_.range ? calls : wanted_.skip;
+        for (size_t i = calls - period.covered; period.calls != 0 && i + period.calls < calls; i += period.calls) {
+            if (skipped != 0) {
+                --skipped;
+            } else if (entered_ns_[i] <= entered_ns_[i + period.calls]) {
+                tell({PartKind::kStep, fmt::format("period of {} calls", period.calls), entered_ns_[i],
+                      static_cast<double>(entered_ns_[i + period.calls] - entered_ns_[i])});
+            }
+        }
+    }
+
+  private:
+    void tell(Part part) const {
+        part.role = role_;
+        visit_(part);
+    }
+
+    void begin_step(int64_t number, uint64_t ticks, const ProcessRecords& of) {
+        if (begun_ticks_ != 0 && ticks >= begun_ticks_ && is_wanted(step_)) {
+            add_time(PartKind::kStep, kMarkedStep, begun_ticks_, ticks, of);
+        }
+        first_step_ = begun_ticks_ == 0 ? number : first_step_;
+        step_ = number;
+        begun_ticks_ = ticks;
+    }
+
+    bool is_wanted(int64_t step) const {
+        return (wanted_.skip == 0 || (begun_ticks_ != 0 && step >= first_step_ + static_cast<int64_t>(wanted_.skip))) &&
+               (!wanted_.range || (step >= wanted_.range->first && step <= wanted_.range->second));
+    }
+
+    void add_time(PartKind kind, const std::string& name, uint64_t from_ticks, uint64_t to_ticks,
+                  const ProcessRecords& of) {
+        const int64_t took_ns = of.image().clock().span_ns(from_ticks, to_ticks);
+        tell({kind, name, of.realtime_ns(from_ticks), static_cast<double>(std::max<int64_t>(took_ns, 0))});
+    }
+
+    void add_call(const Call& call) {
+        const int members = call.communicator == nullptr ? 1 : call.communicator->size;
+        tell({call.on_gpu ? PartKind::kGpuCall : PartKind::kHostCall,
+              op_text(call.kind) + " on " + role_of(call.communicator), call.begin_ns, call.took_ns, call.bytes,
+              bus_bytes(call.kind, call.bytes, members)});
+    }
+
+    const Run& run_;
+    const std::string& role_;
+    const WantedSteps& wanted_;
+    const std::function<void(const Part&)>& visit_;
+    int64_t first_step_ = 0;
+    int64_t step_ = -1;
+    uint64_t begun_ticks_ = 0;         // of the newest step, 0 none yet
+    std::vector<uint64_t> shapes_;     // of calls without a step
+    std::vector<int64_t> entered_ns_;  // likewise
+};
+
+}  // namespace
+
+// Markers first: they tell which steps come first.
+uint64_t visit_parts(const Run& run, const ProcessRecords& records, const WantedSteps& wanted,
+                     const std::function<void(const Part&)>& visit) {
+    PartReader reader(run, records.role(), wanted, visit);
+    if (records.process().source.is_flight_recorder) {
+        reader.add_torch_calls(records);
+        reader.add_periods();
+        return 0;
+    }
+    const uint64_t overwritten = records.visit(RecordKind::kMarker, reader).overwritten;
+    records.visit(RecordKind::kCollective, reader);
+    reader.add_periods();
+    return overwritten;
+}
+
+}  // namespace titan::analyzer

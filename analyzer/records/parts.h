@@ -1,0 +1,52 @@
+// What a process did, part by part: its steps, the spans of its program, its calls and its metrics. For all who sum up
+// or compare.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "records.h"
+
+namespace titan::analyzer {
+
+// In the order in which they are listed. kGpuCall: as long as they were seen to run; kHostCall: what no GPU was seen to
+// run, as long as the host was inside.
+enum class PartKind : uint8_t { kStep, kSpan, kGpuCall, kHostCall, kMetric };
+
+inline std::string in_role(const std::string& role, const std::string& name) {
+    return role.empty() ? name : role + ": " + name;
+}
+
+struct Part {
+    PartKind kind{};
+    // "step", or "period of 12 calls" where steps are not marked; the span's; "all_reduce on dp", of all communicators
+    // of that role; the metric's.
+    std::string name{};
+    int64_t begin_ns = 0;  // CLOCK_REALTIME of its host
+    // Nanoseconds; of metrics as the program gave it. Nothing of a call whose time is unknown.
+    std::optional<double> value{};
+    uint64_t bytes = 0;    // of calls, as passed
+    double bus_bytes = 0;  // by nccl-tests' factor
+    std::string role{};    // where ranks count within roles (ProcessRecords::role)
+
+    // "trainer: step" where there are roles.
+    std::string full_name() const { return in_role(role, name); }
+    bool is_call() const { return kind == PartKind::kGpuCall || kind == PartKind::kHostCall; }
+};
+
+inline constexpr const char* kMarkedStep = "step";
+
+struct WantedSteps {
+    std::optional<std::pair<int64_t, int64_t>> range;
+    uint64_t skip = 0;  // the first ones on record
+};
+
+// Calls visit(part) for each of them that is over: steps, spans and metrics in the order in which they ended, then
+// calls, then the periods that stand in for steps. Answers how many markers are overwritten.
+uint64_t visit_parts(const Run& run, const ProcessRecords& records, const WantedSteps& wanted,
+                     const std::function<void(const Part&)>& visit);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Logs of torchtitan's structured logger (0.3.0) in timeline and summary: a checkpoint in a thread of its own, NaN,
+several starts in one directory, roles, lines that are none, and a file that is cut."""
+
+import json
+
+import harness
+
+START_US = 1_790_000_000_000_000
+
+
+class Log:
+    """Lines as torchtitan's handler writes them."""
+
+    def __init__(self, directory, source="trainer", rank=0, start_us=START_US, stamp="20261126-120000-ABC123"):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.path = directory / f"{source}.global_rank_{rank}.{stamp}.jsonl"
+        self.common = {"rank": rank, "global_rank": rank, "local_rank": rank, "source": source, "host_name": "node-1",
+                       "pid": 1000 + rank}
+        self.start_us, self.lines, self.step, self.tags = start_us, [], None, []
+
+    def line(self, at_ms, kind, name, tid=None, task=None, **fields):
+        at_us = self.start_us + int(at_ms * 1000)
+        line = {"delta_ms": 0.1, "tid": tid or self.common["pid"], **self.common}
+        if self.step is not None:
+            line |= {"step": self.step, "relative_step": self.step}
+        if self.tags:
+            line["step_tags"] = self.tags
+        line |= {"time": at_us // 10**6, "time_ms": at_us // 1000, "time_us": at_us, "log_type": kind,
+                 "log_type_name": name, "event_name": None, **fields}
+        if task is not None:
+            line["task_name"] = task
+        line |= {"caller": "torchtitan/trainer.py:40:train", "log_file": "trainer.py", "log_function": "train",
+                 "log_level": "INFO", "logger_name": "torchtitan.structured_logger", "seq_id": len(self.lines)}
+        self.lines.append(json.dumps({"message": "", **line}))
+
+    def span(self, name, from_ms, to_ms, **where):
+        self.line(from_ms, "event", f"{name}_start", **where)
+        return lambda: self.line(to_ms, "event", f"{name}_end", value=float(to_ms - from_ms), **where)
+
+    def metric(self, at_ms, name, value):
+        self.line(at_ms, "instant", "metric_value", event_name=name, value=value)
+
+    def write(self, end="\n"):
+        self.path.write_text("\n".join(self.lines) + end)
+
+
+def trainer(directory, rank=0, steps=4, **options):
+    """Steps of 100 ms; in step 1 a checkpoint is saved by another thread, for 300 ms."""
+    log = Log(directory, rank=rank, **options)
+    log.span("torch_distributed_init", 0, 50)()
+    for step in range(steps):
+        log.step, log.tags = step, []
+        end_of_step = log.span("step", 100 + 100 * step, 195 + 100 * step)
+        log.span("fwd_bwd", 110 + 100 * step, 150 + 100 * step)()
+        if step == 1:
+            log.tags = ["checkpoint_save"]
+            end_of_save = log.span("step", 260, 560, tid=77)  # of the same name, as it may be
+        log.metric(190 + 100 * step, "loss", float("nan") if step == 2 else 2.5 - step)
+        end_of_step()
+        if step == 3:
+            end_of_save()
+    return log
+
+
+class StructuredLog(harness.Case):
+    def run_tool(self, *arguments, status=harness.HEALTHY):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments, "--no-rings"],
+                              self.place.env(preload=False))
+        self.assertEqual(done.status, status, done.stdout + done.stderr)
+        return done
+
+    def rows(self, *arguments):
+        lines = self.run_tool("summary", *arguments, "--json").stdout.splitlines()
+        return {(row["kind"], row["name"]): row for row in map(json.loads, lines)}
+
+    def events(self, *arguments):
+        path = self.place.path / "timeline.json"
+        done = self.run_tool("timeline", *arguments, "--chrome", "-o", path)
+        return json.loads(path.read_text())["traceEvents"], done
+
+    def test_threads_and_values(self):
+        logs = self.place.path / "structured_logs"
+        for rank in range(2):
+            trainer(logs, rank).write()
+        rows = self.rows(self.place.path)
+        step, save = rows["step", "step"], rows["span", "step"]
+        self.assertEqual((step["count"], step["mean_ns"], step["ranks"]), (2 * 3, 100e6, [0, 1]))
+        self.assertEqual(save["count"], 2 * 5)
+        self.assertEqual((save["min_ns"], save["max_ns"]), (95e6, 300e6))  # the step and the save kept their own
+        self.assertEqual(rows["span", "fwd_bwd"]["p50_ns"], 40e6)
+        self.assertEqual(rows["span", "torch_distributed_init"]["phase"], "distributed_code_initialization")
+        loss = rows["metric", "loss"]
+        self.assertEqual((loss["count"], loss["not_finite"], loss["max"]), (2 * 3, 2, 2.5))
+        events, done = self.events(logs)
+        self.assertIn("of 2 ranks", done.stdout)
+        begun, slices = {}, []
+        for event in events:
+            if event["ph"] == "B":
+                begun.setdefault((event["pid"], event["tid"]), []).append(event)
+            elif event["ph"] == "E":
+                begin = begun[event["pid"], event["tid"]].pop()
+                slices.append((begin["name"], round((event["ts"] - begin["ts"]) / 1000)))
+            elif event["ph"] == "X":
+                slices.append((event["name"], round(event["dur"] / 1000)))
+        self.assertEqual(slices.count(("step", 300)), 2)
+        self.assertEqual(slices.count(("step", 95)), 8)
+        self.assertEqual(slices.count(("step 1", 100)), 2)
+        names = {event["args"].get("name") for event in events if event["ph"] == "M"}
+        self.assertLessEqual({"rank 0 on node-1, pid 1000", "rank 1 on node-1, pid 1001", "main thread", "thread 77"},
+                             names)
+        self.assertTrue(any(event.get("name") == "checkpoint_save" for event in events))
+
+    def test_what_is_lost(self):
+        log = trainer(self.place.path / "logs")
+        log.span("never_ends", 550, 600)
+        log.line(560, "event", "never_begun_end")
+        log.line(580, "event", "begun_before_end", value=70.0)
+        log.lines[3:3] = ["W1126 12:00:00 trainer.py:12] a line of another logger", '{"some": "JSON"}', "",
+                           '{"log_type_name": "' + "x" * (3 << 20)]
+        log.line(590, "event", "cut_off_start")
+        log.lines[-1] = log.lines[-1][:100]
+        log.write(end="")
+        rows = self.rows(log.path)
+        self.assertEqual(rows["span", "begun_before"]["mean_ns"], 70e6)
+        self.assertNotIn(("span", "never_ends"), rows)
+        self.assertEqual(rows["step", "step"]["count"], 3)
+        said = (f"{log.path.name}: 3 lines are not of the structured logger (line 4 is the first), left out; its last "
+                "line is cut off; 1 end of a span without a begin and a duration left out\n")
+        self.assertIn(said, self.run_tool("summary", log.path).stdout)
+        events, done = self.events(log.path)
+        self.assertIn(said, done.stderr)
+        open_spans = [event for event in events if event.get("args", {}).get("state") == "open"]
+        self.assertEqual([event["name"] for event in open_spans], ["never_ends"])
+
+    def test_errors_and_tasks(self):
+        log = Log(self.place.path / "logs", source="controller")
+        log.step = 1
+        ends = [log.span("rollout", 10 * i, 100 - 10 * i, task=f"Task-{i}") for i in range(3)]
+        log.line(60, "event", "rollout_error", task="Task-1", message="[step 1] rollout_error: ValueError: no reward")
+        for end in ends:
+            end()
+        log.write()
+        self.assertEqual((self.rows(log.path)["span", "rollout"]["min_ns"],
+                          self.rows(log.path)["span", "rollout"]["max_ns"]), (60e6, 100e6))
+        events, _ = self.events(log.path)
+        self.assertIn("ValueError: no reward", [event.get("args", {}).get("error") for event in events])
+
+    def test_starts_and_roles(self):
+        logs = self.place.path / "logs"
+        for rank in range(2):
+            trainer(logs, rank, steps=3).write()
+            trainer(logs, rank, steps=5, start_us=START_US + 10**9, stamp="20261126-121640-ABC124").write()
+        self.assertEqual(self.rows(logs)["step", "step"]["count"], 2 * 4)
+        self.assertEqual(self.rows(logs, "--attempt", "0")["step", "step"]["count"], 2 * 2)
+        goodput = self.run_tool("summary", logs, "--goodput", "--json").stdout.splitlines()
+        self.assertEqual([row["attempt"] for row in map(json.loads, goodput) if "attempt" in row], [0, 1])
+        self.assertIn("no attempt 2", self.run_tool("summary", logs, "--attempt", "2", status=harness.UNUSABLE).stderr)
+        other = Log(logs, source="generator", start_us=START_US + 10**9, stamp="20261126-121640-ABC125")
+        other.step = 0
+        other.span("generate", 0, 30)()
+        other.write()
+        rows = self.rows(logs)
+        self.assertEqual(rows["step", "trainer: step"]["ranks"], [0, 1])
+        self.assertEqual(rows["span", "generator: generate"]["mean_ns"], 30e6)
+        self.assertAlmostEqual(rows["span", "trainer: fwd_bwd"]["share_of_steps"], 5 * 40 / 400)
+        events, _ = self.events(logs)
+        names = {event["args"].get("name") for event in events if event["ph"] == "M"}
+        self.assertLessEqual({"trainer rank 0 on node-1, pid 1000", "generator rank 0 on node-1, pid 1000"}, names)
+
+    def test_other_commands(self):
+        log = trainer(self.place.path / "logs")
+        log.write()
+        self.assertIn("titan-analyze timeline and titan-analyze summary read them",
+                      self.run_tool(log.path, status=harness.UNUSABLE).stderr)
+        values = [json.loads(line) for line in self.run_tool("metrics", log.path, "--json").stdout.splitlines()]
+        self.assertEqual([(row["step"], row["value"]) for row in values],
+                         [(0, 2.5), (1, 1.5), (2, "nan"), (3, -0.5)])
+        empty = self.place.path / "empty.jsonl"
+        empty.write_text('{"log_type_name": "time_us"}\n{"time_us": "log_type_name", "log_type_name": 3}\n')
+        self.assertIn("no line of torchtitan's structured logger is in it",
+                      self.run_tool("summary", empty, status=harness.UNUSABLE).stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
