@@ -62,6 +62,7 @@ Command show_command(CommandLine& app);
 Command metrics_command(CommandLine& app);
 Command stragglers_command(CommandLine& app);
 Command summary_command(CommandLine& app);
+Command compare_command(CommandLine& app);
 Command timeline_command(CommandLine& app);
 Command export_command(CommandLine& app);
 Command fields_command(CommandLine& app);

@@ -24,6 +24,7 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze show dumps/ --comm dp:0 --seq 40-42
   titan-analyze metrics dumps/ --last 10 what the program reports: loss and the like, over ranks
   titan-analyze summary dumps/           what takes the time: steps, spans, collectives, over all ranks
+  titan-analyze compare before/ after/   what a change made slower or faster, beyond noise; for CI, too
   titan-analyze timeline dumps/          all ranks on one clock, for https://ui.perfetto.dev
   titan-analyze stragglers dumps/        who is late, step after step, and what it costs
   titan-analyze layout dumps/            which communicator is tp, dp, pp, and each rank's position
@@ -42,10 +43,11 @@ int run_command_line(int argc, char** argv) {
                     "Tells which rank a distributed GPU job waits for, and why, from titantrace's dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
-    const Command subcommands[] = {
-        show_command(app),   summary_command(app), metrics_command(app), timeline_command(app), stragglers_command(app),
-        layout_command(app), stacks_command(app),  export_command(app),  fields_command(app),   digest_command(app),
-        rings_command(app),  collect_command(app), clean_command(app)};
+    const Command subcommands[] = {show_command(app),    summary_command(app),  compare_command(app),
+                                   metrics_command(app), timeline_command(app), stragglers_command(app),
+                                   layout_command(app),  stacks_command(app),   export_command(app),
+                                   fields_command(app),  digest_command(app),   rings_command(app),
+                                   collect_command(app), clean_command(app)};
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {
