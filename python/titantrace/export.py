@@ -1,12 +1,12 @@
 """What titantrace recorded, for other tools: metrics for TensorBoard or Weights & Biases, all records as Parquet,
-SQLite or JSON Lines, the summary for Prometheus."""
+Arrow, SQLite or JSON Lines, spans for OpenTelemetry, the summary for Prometheus."""
 import argparse
 import math
 import os
 import sys
 from typing import Any, Dict, List, Set, Tuple
 
-from . import openmetrics, tables, torchtitan_logs
+from . import openmetrics, otlp, tables, torchtitan_logs
 from .analyzer import Analyzer, Row, Unusable, package
 
 Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest moment (s since 1970), values by name
@@ -21,8 +21,11 @@ program said (titantrace.metric with reduce=): those that it said not to join be
 "ranks reported/NAME" says how many are in the value. NaN and infinity are kept. Labels on which all ranks agree
 (titantrace.label) become hyperparameters, or the run's config.
 
---parquet, --sqlite, --jsonl: a table for each kind of record: calls, markers, cuda_calls, work, health, labels and so
-on; titan-analyze fields describes them. Lists are JSON in a text.
+--parquet, --arrow, --sqlite, --jsonl: a table for each kind of record: calls, markers, cuda_calls, work, health, labels
+and so on; titan-analyze fields describes them. Lists are JSON in a text.
+
+--otlp: steps and spans, with their attributes, events and errors, as OTLP/JSON, one message a line: the otlpjsonfile
+receiver of an OpenTelemetry collector reads it. One trace for each rank.
 
 --torchtitan: spans, events and metrics as torchtitan's structured logger writes them, for what reads its files.
 
@@ -34,6 +37,7 @@ _EPILOG = """examples:
   python -m titantrace.export --wandb my-project --offline dumps/ then: wandb sync wandb/offline-run-*
   python -m titantrace.export --parquet records/ dumps/           then: duckdb -c "FROM 'records/calls.parquet'"
   python -m titantrace.export --sqlite records.db dumps/          then: sqlite3 records.db "SELECT * FROM fields"
+  python -m titantrace.export --otlp spans.json dumps/            then: a collector with the receiver otlpjsonfile
   python -m titantrace.export --openmetrics /var/lib/node_exporter/titan.prom dumps/
 
 Exit status: 0 something was written, 1 nothing of that kind is on record, 2 unusable input or arguments, or a package
@@ -121,8 +125,10 @@ def _parser() -> argparse.ArgumentParser:
     to.add_argument("--tensorboard", metavar="DIR", help="write a run of TensorBoard into this directory of its own")
     to.add_argument("--wandb", metavar="PROJECT", help="make a run in this project of Weights & Biases")
     to.add_argument("--parquet", metavar="DIR", help="write DIR/calls.parquet and so on (needs pyarrow)")
+    to.add_argument("--arrow", metavar="DIR", help="write DIR/calls.arrow and so on (needs pyarrow)")
     to.add_argument("--sqlite", metavar="FILE", help="write a new SQLite database")
     to.add_argument("--jsonl", metavar="DIR", help="write DIR/calls.jsonl and so on")
+    to.add_argument("--otlp", metavar="FILE", help="write a new file of spans for OpenTelemetry")
     to.add_argument("--torchtitan", metavar="DIR", help="write markers as torchtitan's structured logger does")
     to.add_argument("--openmetrics", metavar="FILE", help="write, or replace, a file for Prometheus")
     parser.add_argument("--offline", action="store_true", help="Weights & Biases: write into ./wandb, without network")
@@ -163,6 +169,10 @@ def export(arguments: argparse.Namespace) -> int:
     if arguments.torchtitan is not None:
         written = torchtitan_logs.write(analyzer, arguments.torchtitan)
         print(f"{written:,} lines are written: {arguments.torchtitan}")
+        return WRITTEN if written else NOTHING
+    if arguments.otlp is not None:
+        written = otlp.write(analyzer, arguments.otlp)
+        print(f"{written:,} spans are written: {arguments.otlp}")
         return WRITTEN if written else NOTHING
     if arguments.openmetrics is not None:
         return WRITTEN if openmetrics.write(analyzer, arguments.openmetrics) else NOTHING

@@ -1,12 +1,12 @@
-"""The records of a run as tables, in Parquet, SQLite or JSON Lines: a table for each kind of record, with the fields
-that `titan-analyze fields` describes."""
+"""The records of a run as tables, in Parquet, Arrow, SQLite or JSON Lines: a table for each kind of record, with the
+fields that `titan-analyze fields` describes."""
 import io
 import itertools
 import json
 import os
 import re
 import sqlite3
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Type
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Tuple, Type
 
 from . import private_file
 from .analyzer import Analyzer, Row, Unusable, package
@@ -114,15 +114,20 @@ class _JsonLines(_Sink):
         return count
 
 
-class _Parquet(_Sink):
-    """DIR/calls.parquet and so on, compressed by zstd; units and meanings are the fields' metadata."""
+class _Arrow(_Sink):
+    """DIR/calls.arrow and so on: Arrow's IPC files, compressed by zstd; units and meanings are the fields' metadata."""
+
+    suffix = "arrow"
 
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
         self._arrow = package("pyarrow", "pyarrow")
         self._json = package("pyarrow.json", "pyarrow")
-        self._parquet = package("pyarrow.parquet", "pyarrow")
         os.makedirs(directory, exist_ok=True)
+
+    def _writer(self, file: IO[bytes], schema: Any) -> Any:
+        options = self._arrow.ipc.IpcWriteOptions(compression="zstd")
+        return self._arrow.ipc.new_file(file, schema, options=options)
 
     def _schema(self, table: Table) -> Any:
         arrow = self._arrow
@@ -137,8 +142,8 @@ class _Parquet(_Sink):
         schema = self._schema(table)
         for batch in batches:
             if writer is None:
-                file = os.fdopen(private_file.create(os.path.join(self.place, f"{table.name}.parquet")), "wb")
-                writer = self._parquet.ParquetWriter(file, schema, compression="zstd")
+                file = os.fdopen(private_file.create(os.path.join(self.place, f"{table.name}.{self.suffix}")), "wb")
+                writer = self._writer(file, schema)
             writer.write_table(self._table_of(table, schema, batch))
             count += len(batch)
         if writer is not None and file is not None:
@@ -157,6 +162,15 @@ class _Parquet(_Sink):
         rows = list(_Rows(table).of(batch))
         return self._arrow.table([self._arrow.array([row[place] for row in rows], field.type)
                                   for place, field in enumerate(schema)], schema=schema)
+
+
+class _Parquet(_Arrow):
+    """Likewise DIR/calls.parquet and so on."""
+
+    suffix = "parquet"
+
+    def _writer(self, file: IO[bytes], schema: Any) -> Any:
+        return package("pyarrow.parquet", "pyarrow").ParquetWriter(file, schema, compression="zstd")
 
 
 class _Sqlite(_Sink):
@@ -214,7 +228,7 @@ class _Calls:
                 yield line
 
 
-FORMATS: Dict[str, Type[_Sink]] = {"parquet": _Parquet, "sqlite": _Sqlite, "jsonl": _JsonLines}
+FORMATS: Dict[str, Type[_Sink]] = {"parquet": _Parquet, "arrow": _Arrow, "sqlite": _Sqlite, "jsonl": _JsonLines}
 
 
 def write_tables(analyzer: Analyzer, format_name: str, place: str) -> List[Tuple[str, int]]:

@@ -39,6 +39,20 @@ names = [[family.name for family in parser.text_string_to_metric_families(text)]
 print(json.dumps(names))
 """
 
+READ_WITH_ARROW = r"""
+import json, pyarrow, sys
+print(json.dumps(pyarrow.ipc.open_file(sys.argv[1]).read_all().to_pylist()))
+"""
+# Their JSON has identifiers in hexadecimal, which protobuf's takes for base64: that the names of all fields are right
+# it tells.
+READ_WITH_OTLP = r"""
+import sys
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+for line in open(sys.argv[1]):
+    assert json_format.Parse(line, ExportTraceServiceRequest()).resource_spans
+"""
+
 HAS_TORCHTITAN = "import importlib.util; print(importlib.util.find_spec('torchtitan') is not None)"
 GANTT = r"""
 import json, sys
@@ -149,6 +163,51 @@ class Tables(bridge_case.Case):
                 (self.place / "question.sql").write_text(question, encoding="utf-8")
                 done = self.run_well([*self.python, "-c", SLOWEST, "records", "question.sql"])
                 self.assertTrue(json.loads(done.stdout))
+
+    def test_arrow(self):
+        if not REAL:
+            self.assertIn("pip install pyarrow", self.export("--arrow", "records", "dumps", status=2).stderr)
+            return
+        self.export("--arrow", "records", "dumps")
+        for name, rows in self.expected().items():
+            done = self.run_well([*self.python, "-c", READ_WITH_ARROW, f"records/{name}.arrow"])
+            self.assertEqual(json.loads(done.stdout), rows, name)
+
+    def test_otlp(self):
+        self.export("--otlp", "spans.json", "dumps")
+        file = self.place / "spans.json"
+        self.assertEqual(stat.S_IMODE(file.stat().st_mode), 0o600)
+        ranks, spans, traces = set(), {}, {}
+        for line in file.read_text(encoding="utf-8").splitlines():
+            of_resource, = json.loads(line)["resourceSpans"]
+            attributes = {one["key"]: one["value"] for one in of_resource["resource"]["attributes"]}
+            self.assertEqual(attributes["titantrace.label.note"], {"stringValue": 'a "b" \u00e9'})
+            rank = int(attributes["titantrace.rank"]["intValue"])
+            ranks.add(rank)
+            for span in of_resource["scopeSpans"][0]["spans"]:
+                self.assertRegex(span["traceId"] + span["spanId"], r"^[0-9a-f]{48}$")
+                traces.setdefault(rank, set()).add(span["traceId"])
+                spans[span["spanId"]] = (rank, span)
+        self.assertEqual([len(of_rank) for of_rank in traces.values()], [1] * 4)
+        self.assertEqual(len(set.union(*traces.values())), 4)
+        markers = self.listed("show", "--markers")
+        begun = {(marker["rank"], marker["span"]): marker for marker in markers if marker["marker"] == "span_begin"}
+        expected = sorted((marker["rank"], marker["name"],
+                           str(begun[marker["rank"], marker["span"]]["realtime_ns"]), str(marker["realtime_ns"]))
+                          for marker in markers if marker["marker"] == "span_end")
+        written = sorted((rank, span["name"], span["startTimeUnixNano"], span["endTimeUnixNano"])
+                         for rank, span in spans.values())
+        self.assertEqual([span for span in written if span[1] != "step"], expected)
+        self.assertEqual(sum(1 for span in written if span[1] == "step"),
+                         sum(1 for marker in markers if marker["marker"] == "step"))
+        for rank, span in spans.values():
+            if "parentSpanId" in span:
+                of_parent, parent = spans[span["parentSpanId"]]
+                self.assertEqual(of_parent, rank)
+                self.assertLessEqual(int(parent["startTimeUnixNano"]), int(span["startTimeUnixNano"]))
+        self.assertIn("exists already", self.export("--otlp", "spans.json", "dumps", status=2).stderr)
+        if REAL:
+            self.run_well([*self.python, "-c", READ_WITH_OTLP, file])
 
     def test_openmetrics(self):
         self.export("--openmetrics", "titantrace.prom", "dumps")
