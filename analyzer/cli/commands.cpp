@@ -1,5 +1,6 @@
 #include "commands.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -97,6 +98,19 @@ TextStyle terminal_style() {
     if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
         style.width = std::clamp<size_t>(size.ws_col, 60, 120);
     }
+    return style;
+}
+
+TextStyle command_line_style(const CommonOptions& common) {
+    TextStyle style = terminal_style();
+    style.input.clear();
+    for (const std::string& path : common.paths) {
+        style.input += (style.input.empty() ? "" : " ") + shell_quoted(printable(path));
+    }
+    style.input += common.run.empty() ? "" : " --run " + shell_quoted(printable(common.run));
+    style.input += common.no_rings ? " --no-rings" : "";
+    style.input += common.ring_directory.empty() ? "" : " --ring-dir " + shell_quoted(printable(common.ring_directory));
+    style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
     return style;
 }
 

@@ -85,5 +85,7 @@ int fail(const std::string& what);
 void report_errors_as_json(bool wanted);
 // Width and colour of the terminal on standard output; plain elsewhere.
 TextStyle terminal_style();
+// And names the records as on this command line, so that commands in a report can be pasted.
+TextStyle command_line_style(const CommonOptions& common);
 
 }  // namespace titan::analyzer

@@ -17,20 +17,6 @@
 namespace titan::analyzer {
 namespace {
 
-// Names the records as on this command line, so that commands in the report can be pasted.
-TextStyle report_style(const CommonOptions& common) {
-    TextStyle style = terminal_style();
-    style.input.clear();
-    for (const std::string& path : common.paths) {
-        style.input += (style.input.empty() ? "" : " ") + shell_quoted(printable(path));
-    }
-    style.input += common.run.empty() ? "" : " --run " + shell_quoted(printable(common.run));
-    style.input += common.no_rings ? " --no-rings" : "";
-    style.input += common.ring_directory.empty() ? "" : " --ring-dir " + shell_quoted(printable(common.ring_directory));
-    style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
-    return style;
-}
-
 int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bool json) {
     LoadOptions load = common.load_options();
     load.witnesses_alone = true;
@@ -41,7 +27,7 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
         return status;
     }
     const Diagnosis diagnosis = diagnose(*run, options);
-    print_text(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, report_style(common)));
+    print_text(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, command_line_style(common)));
     return !diagnosis.findings.empty()      ? kExitFindings
            : !diagnosis.cannot_tell.empty() ? kExitInconclusive
                                             : kExitHealthy;

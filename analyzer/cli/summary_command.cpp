@@ -1,13 +1,10 @@
 // titan-analyze summary: what takes the time, and how much of it is training.
-#include <algorithm>
 #include <memory>
-#include <optional>
-#include <vector>
+#include <string>
 
-#include "attempts.h"
 #include "commands.h"
 #include "goodput_report.h"
-#include "host/words.h"
+#include "read_attempts.h"
 #include "summary_report.h"
 
 namespace titan::analyzer {
@@ -62,41 +59,17 @@ struct SummaryArguments {
     bool goodput = false;
 };
 
-// Attempts are read from the newest to the oldest: each tells from which step on the one before was in vain.
 int run_goodput(const CommonOptions& common, const SummaryReportOptions& options) {
-    LoadOptions load = common.load_options();
-    load.with_journals = true;
-    const Result<Attempts> found = attempts_of(load);
-    if (!found) {
-        return fail(found.error().text());
+    const auto attempts = read_attempts(common.load_options(), options.ranks, std::nullopt,
+                                        [](const std::string& why) { say("titan-analyze: {}\n", why); });
+    if (!attempts) {
+        return fail(attempts.error().text());
     }
-    std::vector<std::optional<int32_t>> numbers(found->numbers.begin(), found->numbers.end());
-    if (numbers.empty()) {
-        numbers.emplace_back();  // no directory tells: the newest
-    }
-    load.run = found->run;
-    std::vector<AttemptTimes> attempts;  // newest first
-    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
-        load.attempt = *number;
-        const Result<Run> run = load_run(load);
-        if (!run) {
-            say("titan-analyze: attempt {} is left out: {}\n", number->value_or(0), run.error().text());
-            continue;
-        }
-        Symbols symbols(Symbols::Search::kNearby);
-        RecordReader reader(*run, symbols);
-        AttemptReader times(run->attempt, attempts.empty() ? nullptr : &attempts.back());
-        reader.visit_ours(options.ranks, [&](const ProcessRecords& records) { times.add(records); });
-        if (const AttemptTimes attempt = times.times(); attempt.ranks != 0) {
-            attempts.push_back(attempt);
-        }
-    }
-    if (attempts.empty()) {
+    if (attempts->empty()) {
         say("titan-analyze: no attempt has a record of ours\n");
         return kExitFindings;
     }
-    std::reverse(attempts.begin(), attempts.end());
-    report_goodput(attempts, options.json, print_text);
+    report_goodput(*attempts, options.json, print_text);
     return kExitHealthy;
 }
 

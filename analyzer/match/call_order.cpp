@@ -98,6 +98,13 @@ bool share_a_process(const Communicator& a, const Communicator& b) {
 
 }  // namespace
 
+std::string role_text(const Communicator& communicator) {
+    const std::string_view role = role_in(communicator.name);
+    return !role.empty()                ? std::string(role)
+           : !communicator.name.empty() ? communicator.name
+                                        : fmt::format("communicators of {} ranks", communicator.size);
+}
+
 std::string_view role_in(std::string_view name) {
     const size_t colon = name.find(':');
     const std::string_view role = colon != std::string_view::npos

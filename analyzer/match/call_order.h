@@ -39,6 +39,8 @@ bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t
 
 // "dp" of "dp0" and "dp:3". Empty where the name tells no role ("pg:14": a process group without a description).
 std::string_view role_in(std::string_view name);
+// That role; where there is none the name, and of a communicator without a name its size.
+std::string role_text(const Communicator& communicator);
 
 // Communicators that play the same role for other ranks: children of one split, or of one name but for a number, or
 // nameless and on other ranks at the same distances.

@@ -203,6 +203,8 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
 
 bool ProcessRecords::has_journal() const { return journals_ != nullptr && journals_->holds(key_of(process_)); }
 
+ProcessStacks ProcessRecords::stacks() const { return stacks_of(process_, &opened(), *symbols_); }
+
 Process ProcessRecords::decoded() const {
     if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
         GroupRanks known;  // to the run

@@ -120,6 +120,7 @@ class ProcessRecords {
     // Every call decoded: of our records in the order of visit().
     Process decoded() const;
     bool has_journal() const;
+    ProcessStacks stacks() const;  // of our records only
 
     std::string text(uint32_t id) const;
     std::string communicator_name(uint64_t id) const;

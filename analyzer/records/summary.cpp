@@ -1,6 +1,7 @@
 #include "summary.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <tuple>
@@ -18,6 +19,11 @@ double number_in(const std::string& text) {
     double number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     return error == std::errc() && end == text.data() + text.size() && std::isfinite(number) && number > 0 ? number : 0;
+}
+
+// The next power of two; no more than one that 64 bits hold.
+uint64_t size_class_bytes(uint64_t bytes) {
+    return bytes > uint64_t{1} << 62 ? uint64_t{1} << 63 : std::bit_ceil(bytes);
 }
 
 class LabelReader : public RecordVisitor {
@@ -50,8 +56,9 @@ int SummaryRow::lowest_rank() const {
     return of_rank.size() < 2 ? -1 : std::min_element(of_rank.begin(), of_rank.end(), has_lower_mean)->first;
 }
 
-SummaryRow* Summary::row_of(PartKind kind, const std::string& name) {
-    const auto known = rows_.find({kind, name});
+SummaryRow* Summary::row_of(const Part& part, uint64_t up_to_bytes) {
+    const Key key{part.kind, part.full_name(), up_to_bytes};
+    const auto known = rows_.find(key);
     if (known != rows_.end()) {
         return &known->second;
     }
@@ -59,18 +66,25 @@ SummaryRow* Summary::row_of(PartKind kind, const std::string& name) {
         ++names_left_out_;
         return nullptr;
     }
-    SummaryRow& row = rows_[{kind, name}];
-    row.kind = kind;
-    row.name = name;
+    SummaryRow& row = rows_[key];
+    row.kind = part.kind;
+    row.name = std::get<std::string>(key);
+    row.role = part.role;
+    row.up_to_bytes = up_to_bytes;
     return &row;
 }
 
 void Summary::add(const Part& part, int rank) {
-    SummaryRow* const row = row_of(part.kind, part.full_name());
+    add_to(row_of(part, 0), part, rank);
+    if (options_.by_size && part.is_call()) {
+        add_to(row_of(part, size_class_bytes(part.bytes)), part, rank);
+    }
+}
+
+void Summary::add_to(SummaryRow* row, const Part& part, int rank) {
     if (row == nullptr) {
         return;
     }
-    row->role = part.role;
     row->calls += part.is_call() ? 1 : 0;
     row->bytes += part.bytes;
     if (!part.value) {
@@ -100,7 +114,9 @@ void Summary::add(const ProcessRecords& records) {
 std::vector<const SummaryRow*> Summary::rows() const {
     std::vector<const SummaryRow*> rows;
     for (const auto& [key, row] : rows_) {
-        rows.push_back(&row);
+        if (row.up_to_bytes == 0) {
+            rows.push_back(&row);
+        }
     }
     std::stable_sort(rows.begin(), rows.end(), [](const SummaryRow* a, const SummaryRow* b) {
         const bool by_name = a->kind == PartKind::kMetric;  // their sums say nothing
@@ -110,8 +126,18 @@ std::vector<const SummaryRow*> Summary::rows() const {
     return rows;
 }
 
+std::vector<const SummaryRow*> Summary::rows_by_size() const {
+    std::vector<const SummaryRow*> rows;
+    for (const auto& [key, row] : rows_) {
+        if (row.up_to_bytes != 0) {
+            rows.push_back(&row);
+        }
+    }
+    return rows;
+}
+
 std::optional<double> Summary::share_of_steps(const SummaryRow& row) const {
-    const auto steps = rows_.find({PartKind::kStep, in_role(row.role, kMarkedStep)});
+    const auto steps = rows_.find({PartKind::kStep, in_role(row.role, kMarkedStep), 0});
     if (steps == rows_.end() || row.kind == PartKind::kMetric) {
         return std::nullopt;
     }
@@ -127,7 +153,7 @@ std::optional<double> Summary::share_of_steps(const SummaryRow& row) const {
 std::optional<Throughput> Summary::throughput() const {
     double sum_ns = 0;
     uint64_t steps = 0;
-    const bool marked = rows_.contains({PartKind::kStep, kMarkedStep});
+    const bool marked = rows_.contains({PartKind::kStep, kMarkedStep, 0});
     for (const auto& [key, row] : rows_) {
         if (!row.role.empty()) {
             return std::nullopt;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct SummaryRow {
     PartKind kind{};
     std::string name;  // in_role()
     std::string role;
-    ValueSketch values;  // nanoseconds; of metrics as the program gave them
+    uint64_t up_to_bytes = 0;  // SummaryOptions::by_size: the size class, a power of two; 0: of all sizes
+    ValueSketch values;        // nanoseconds; of metrics as the program gave them
     std::map<int, ValueSketch> of_rank;
     uint64_t not_finite = 0;  // metrics: values that are NaN or infinite, and not among the others
     uint64_t calls = 0;       // of NCCL: more than there are values where some were over when the GPU was looked at
@@ -36,7 +38,8 @@ struct SummaryRow {
 
 struct SummaryOptions {
     WantedSteps steps;
-    WorkOfAStep work;  // what is not told there, the labels and GPUs of the ranks tell
+    bool by_size = false;  // also one row for each size of the calls
+    WorkOfAStep work;      // what is not told there, the labels and GPUs of the ranks tell
 };
 
 // Not thread-safe.
@@ -47,6 +50,8 @@ class Summary {
     void add(const ProcessRecords& records);
     // By kind, then by their sum, the largest first.
     std::vector<const SummaryRow*> rows() const;
+    // Of calls of one size class each, in the order of their names, the smallest first.
+    std::vector<const SummaryRow*> rows_by_size() const;
     // Of the steps of a row's ranks, as a share of 1; nothing where no step was seen from begin to end.
     std::optional<double> share_of_steps(const SummaryRow& row) const;
     // Nothing where no step is known.
@@ -57,10 +62,11 @@ class Summary {
     uint64_t names_left_out() const { return names_left_out_; }
 
   private:
-    using Key = std::pair<PartKind, std::string>;
+    using Key = std::tuple<PartKind, std::string, uint64_t>;  // up_to_bytes
 
-    SummaryRow* row_of(PartKind kind, const std::string& name);
+    SummaryRow* row_of(const Part& part, uint64_t up_to_bytes);
     void add(const Part& part, int rank);
+    void add_to(SummaryRow* row, const Part& part, int rank);
 
     const Run& run_;
     SummaryOptions options_;

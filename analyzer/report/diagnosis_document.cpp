@@ -189,14 +189,18 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis) {
     return document;
 }
 
-std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) {
+Document advised_document(const Run& run, const Diagnosis& diagnosis, const std::string& input) {
     Document document = diagnosis_document(run, diagnosis);
     if (!diagnosis.findings.empty()) {
         document.sections.push_back({.id = "next_steps",
                                      .title = "What next",
-                                     .blocks = {Commands{next_steps(run, diagnosis.findings.front(), style.input)}}});
+                                     .blocks = {Commands{next_steps(run, diagnosis.findings.front(), input)}}});
     }
-    return document_text(document, style);
+    return document;
+}
+
+std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) {
+    return document_text(advised_document(run, diagnosis, style.input), style);
 }
 
 }  // namespace titan::analyzer

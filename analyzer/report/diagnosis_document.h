@@ -10,7 +10,9 @@
 namespace titan::analyzer {
 
 Document diagnosis_document(const Run& run, const Diagnosis& diagnosis);
-// Then what to do: commands for the place where the records lie, which are no part of the diagnosis.
+// Then what to do: commands for the place where the records lie, which are no part of the diagnosis. `input` names it
+// on a command line.
+Document advised_document(const Run& run, const Diagnosis& diagnosis, const std::string& input);
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style);
 
 }  // namespace titan::analyzer

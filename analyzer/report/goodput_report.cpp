@@ -90,26 +90,38 @@ Json json_of(const AttemptTimes& one) {
     return json;
 }
 
+Json json_of(const Goodput& goodput, size_t attempts) {
+    return {{"kind", "goodput"},
+            {"share", goodput.share()},
+            {"kept_ns", goodput.kept_ns},
+            {"took_ns", goodput.all_ns},
+            {"attempts", attempts}};
+}
+
 }  // namespace
+
+Json goodput_json(const std::vector<AttemptTimes>& attempts) {
+    Json json = Json::array();
+    for (const AttemptTimes& one : attempts) {
+        json.push_back(json_of(one));
+    }
+    json.push_back(json_of(goodput_of(attempts), attempts.size()));
+    return json;
+}
 
 void report_goodput(const std::vector<AttemptTimes>& attempts, bool json,
                     const std::function<void(const std::string&)>& write) {
-    const Goodput goodput = goodput_of(attempts);
     if (!json) {
+        const Goodput goodput = goodput_of(attempts);
         write_table(attempts, write);
         write(fmt::format("\ngoodput {:.1f}%: {} of training that was not done again, of {}\n", 100 * goodput.share(),
                           fine_duration_text(goodput.kept_ns), fine_duration_text(goodput.all_ns)));
         return;
     }
-    for (const AttemptTimes& one : attempts) {
-        write(json_of(one).dump() + "\n");
+    const Json rows = goodput_json(attempts);
+    for (const Json& row : rows.items()) {
+        write(row.dump() + "\n");
     }
-    const Json all{{"kind", "goodput"},
-                   {"share", goodput.share()},
-                   {"kept_ns", goodput.kept_ns},
-                   {"took_ns", goodput.all_ns},
-                   {"attempts", attempts.size()}};
-    write(all.dump() + "\n");
 }
 
 }  // namespace titan::analyzer

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "goodput.h"
+#include "host/json_value.h"
 
 namespace titan::analyzer {
 
+// A list of rows: the attempts, oldest first, then what is kept of all of them.
+Json goodput_json(const std::vector<AttemptTimes>& attempts);
 // Oldest first. Calls write(text) with whole lines.
 void report_goodput(const std::vector<AttemptTimes>& attempts, bool json,
                     const std::function<void(const std::string&)>& write);

@@ -30,22 +30,6 @@ Json ended_json(const Process& process) {
     return json;
 }
 
-// "alive", "stopped", "killed", ...: for programs that read the report.
-std::string_view status_of(const Process& process) {
-    if (process.ending.halt != Halt::kNone && !process.is_gone()) {
-        return halt_name(process.ending.halt);
-    }
-    switch (process.liveness) {
-        case Liveness::kAlive: return "alive";
-        case Liveness::kExited: return "exited";
-        case Liveness::kCrashed: return "crashed";
-        case Liveness::kKilled: return "killed";
-        case Liveness::kEnded: return "ended";
-        case Liveness::kUnknown: break;
-    }
-    return "unknown";
-}
-
 // The facts about each rank that the finding names, as values.
 Json culprits_json(const RankIndex& processes, const Finding& finding) {
     Json culprits = Json::array();
@@ -183,6 +167,21 @@ Json testimony_json(const Testimony& said) {
 std::string text_of(const Json& json) { return json.dump(2) + "\n"; }
 
 }  // namespace
+
+std::string_view status_of(const Process& process) {
+    if (process.ending.halt != Halt::kNone && !process.is_gone()) {
+        return halt_name(process.ending.halt);
+    }
+    switch (process.liveness) {
+        case Liveness::kAlive: return "alive";
+        case Liveness::kExited: return "exited";
+        case Liveness::kCrashed: return "crashed";
+        case Liveness::kKilled: return "killed";
+        case Liveness::kEnded: return "ended";
+        case Liveness::kUnknown: break;
+    }
+    return "unknown";
+}
 
 std::string layout_json_report(const Run& run) { return text_of(layout_json(run, nullptr)); }
 std::string config_json_report(const Run& run) { return text_of(config_json(run)); }

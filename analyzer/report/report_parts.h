@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "finding.h"
@@ -15,6 +16,9 @@ std::string outline_text(const Run& run);
 
 // What the program or its user says of the whole run: labels on which all ranks agree that have them. By key.
 std::map<std::string, std::string> shared_labels(const Run& run);
+
+// "alive", "stopped", "killed", ...: for programs that read the report.
+std::string_view status_of(const Process& process);
 
 // Suggestions for the head finding, each a line for a shell: a command, or advice as a comment. `input` names the
 // records on a command line.

@@ -85,15 +85,13 @@ std::vector<std::string> metric_cells(const Summary& summary, const SummaryRow& 
             mean_of_rank_text(row, row.highest_rank())};
 }
 
+}  // namespace
+
 // Nanoseconds have it in their keys.
-Json json_of(const Summary& summary, const SummaryRow& row) {
+Json summary_row_json(const Summary& summary, const SummaryRow& row) {
     const ValueSketch& all = row.values;
     const std::optional<double> share = summary.share_of_steps(row);
     const std::string unit = is_metric(&row) ? "" : "_ns";
-    std::vector<int> ranks;
-    for (const auto& [rank, of_rank] : row.of_rank) {
-        ranks.push_back(rank);
-    }
     const auto mean_of = [&row](int rank) {
         return rank < 0 ? Json(nullptr) : number_or_word(row.of_rank.at(rank).mean());
     };
@@ -114,7 +112,6 @@ Json json_of(const Summary& summary, const SummaryRow& row) {
     put("p95", all.quantile(0.95));
     put("p99", all.quantile(0.99));
     put("max", all.most());
-    json["ranks"] = ranks;
     json["ranks_on_record"] = summary.ranks();
     if (is_metric(&row)) {
         json["not_finite"] = row.not_finite;
@@ -130,6 +127,19 @@ Json json_of(const Summary& summary, const SummaryRow& row) {
     json["bus_gb_per_s"] = row.kind == PartKind::kGpuCall ? Json(row.bus_gb_per_s()) : Json(nullptr);
     json["slowest_rank"] = row.highest_rank();
     json["slowest_rank_mean_ns"] = mean_of(row.highest_rank());
+    return json;
+}
+
+namespace {
+
+// With all ranks that have such values.
+Json json_of(const Summary& summary, const SummaryRow& row) {
+    Json json = summary_row_json(summary, row);
+    std::vector<int> ranks;
+    for (const auto& [rank, of_rank] : row.of_rank) {
+        ranks.push_back(rank);
+    }
+    json["ranks"] = ranks;
     return json;
 }
 

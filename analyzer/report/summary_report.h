@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "host/json_value.h"
 #include "run.h"
 #include "summary.h"
 
@@ -17,6 +18,9 @@ struct SummaryReportOptions {
     size_t most = 40;     // rows of each kind, 0: all
     bool json = false;
 };
+
+// A row, but for the list of its ranks.
+Json summary_row_json(const Summary& summary, const SummaryRow& row);
 
 // Calls write(text) with whole lines. False: there is nothing to sum up.
 bool report_summary(const Run& run, const SummaryReportOptions& options,
