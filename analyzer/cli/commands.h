@@ -63,6 +63,7 @@ Command metrics_command(CommandLine& app);
 Command stragglers_command(CommandLine& app);
 Command summary_command(CommandLine& app);
 Command compare_command(CommandLine& app);
+Command report_command(CommandLine& app);
 Command timeline_command(CommandLine& app);
 Command export_command(CommandLine& app);
 Command fields_command(CommandLine& app);

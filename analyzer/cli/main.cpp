@@ -20,6 +20,7 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze dumps/ --json | jq .verdict
   titan-analyze dumps/ --list-runs       which runs and attempts there are
   titan-analyze dumps/ --run job-17 --attempt 1
+  titan-analyze report dumps/ -o run.html   all of this as one page for a browser
   titan-analyze show dumps/ --rank 3 --last 20
   titan-analyze show dumps/ --comm dp:0 --seq 40-42
   titan-analyze metrics dumps/ --last 10 what the program reports: loss and the like, over ranks
@@ -45,9 +46,9 @@ int run_command_line(int argc, char** argv) {
     const Command diagnose = diagnose_command(app);
     const Command subcommands[] = {show_command(app),    summary_command(app),  compare_command(app),
                                    metrics_command(app), timeline_command(app), stragglers_command(app),
-                                   layout_command(app),  stacks_command(app),   export_command(app),
-                                   fields_command(app),  digest_command(app),   rings_command(app),
-                                   collect_command(app), clean_command(app)};
+                                   layout_command(app),  stacks_command(app),   report_command(app),
+                                   export_command(app),  fields_command(app),   digest_command(app),
+                                   rings_command(app),   collect_command(app),  clean_command(app)};
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {
