@@ -4,7 +4,8 @@ from metalib import run
 
 LIMIT = 120
 NAMES = {"meson.build", "meson_options.txt", ".clang-tidy"}
-SUFFIXES = {".c", ".cpp", ".h", ".hpp", ".S", ".def", ".py", ".md", ".toml", ".supp", ".map"}
+SUFFIXES = {".c", ".cpp", ".h", ".hpp", ".S", ".def", ".py", ".md", ".toml", ".supp", ".map", ".ts", ".mjs", ".css",
+            ".html"}
 SCRIPTS = ("#!/bin/", "#!/usr/bin/")
 
 

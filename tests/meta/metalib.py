@@ -12,7 +12,7 @@ import tempfile
 
 LAYERS = ("base", "formats", "tracer", "interpose", "analyzer", "tools")
 CPP_SUFFIXES = {".cpp", ".c", ".h", ".hpp", ".def", ".in", ".inc"}
-SKIPPED_DIRECTORIES = re.compile(r"^(build.*|\.git|\.venv.*|dumps|__pycache__)$")
+SKIPPED_DIRECTORIES = re.compile(r"^(build.*|\.git|\.venv.*|dumps|dist|node_modules|__pycache__)$")
 
 
 class Tree:

@@ -165,6 +165,10 @@ class Wheel(unittest.TestCase):
                              timeout=120)
         self.assertNotEqual(ran.returncode, 0)
         self.assertRegex(ran.stderr, r"VERDICT  rank_dead[\s\S]*rank 2")
+        report = place / "run.html"
+        run(place / "venv/bin/titan-analyze", "report", place / "dumps", "--ring-dir", place, "-o", report,
+            env=environment)
+        self.assertIn("rank_dead", report.read_text(encoding="utf-8"))
 
     def test_bare_roots(self):
         """In roots with nothing but Python, the oldest and the newest: pip install, and a job that loses a rank ends
