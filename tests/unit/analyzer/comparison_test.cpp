@@ -17,7 +17,7 @@ using titan::test::slices_from;
 
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kRanksOfASide = 4;
 
 RankSlices cut(const std::vector<double>& values, double factor) {
     RankSlices slices;
@@ -33,8 +33,8 @@ RankSlices cut(const std::vector<double>& values, double factor) {
 Side side_with(std::mt19937_64& random, int parts, double factor, size_t steps = 100) {
     const Noise noise{"", 0.5, 0.01};
     Side side;
-    side.world_size = kRanks;
-    for (int rank = 0; rank < kRanks; ++rank) {
+    side.world_size = kRanksOfASide;
+    for (int rank = 0; rank < kRanksOfASide; ++rank) {
         side.ranks[rank] = {rank < 2 ? "node-1" : "node-2", {rank % 2 == 0 ? "stage 0" : "stage 1"}, steps};
         side.rows[{PartKind::kStep, "step"}].of_rank[rank] = cut(draw_steps(random, steps, noise), factor * 1e9);
         for (int part = 0; part < parts; ++part) {
@@ -50,7 +50,7 @@ const ComparedRow* row_named(const std::vector<ComparedRow>& rows, const std::st
     return row == rows.end() ? nullptr : &*row;
 }
 
-bool says(const Comparison& comparison, const std::string& text) {
+bool remarks(const Comparison& comparison, const std::string& text) {
     return std::any_of(comparison.notes.begin(), comparison.notes.end(),
                        [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
@@ -115,7 +115,7 @@ TEST_CASE("comparisons: what only one side has, other ranks, and other kinds of 
     CHECK(comparison.only_before.empty());
     CHECK(comparison.only_after == std::vector<std::string>{"part 2", "loss"});
     CHECK(comparison.ranks == std::vector<int>{0, 1, 2});
-    CHECK(says(comparison, "B: no record of rank 3"));
+    CHECK(remarks(comparison, "B: no record of rank 3"));
     CHECK(!comparison.same_work);
     CHECK(gate_of(comparison, 1) == Gate::kCannotTell);
 }
@@ -127,10 +127,10 @@ TEST_CASE("comparisons: series of other lengths, and no steps at all") {
     REQUIRE(shorter.steps.size() == 2);
     CHECK(shorter.steps.front().effect->change == doctest::Approx(1).epsilon(0.1));
     Side without;
-    without.world_size = kRanks;
+    without.world_size = kRanksOfASide;
     const Comparison none = compare(before, without);
     CHECK(none.steps.empty());
-    CHECK(says(none, "step time cannot be compared: A has step, B has no steps"));
+    CHECK(remarks(none, "step time cannot be compared: A has step, B has no steps"));
     CHECK(gate_of(none, 0.03) == Gate::kCannotTell);
     CHECK(compare(Side(), Side()).rows.empty());
 }
