@@ -1,10 +1,13 @@
 #include "decode_timing.h"
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/hash.h"
+#include "call_period.h"
 #include "sum_durations.h"
 
 namespace titan::analyzer {
@@ -53,6 +56,12 @@ class Covered {
         return sums_[i] - beyond;
     }
     int64_t within(int64_t begin_ns, int64_t end_ns) const { return before(end_ns) - before(begin_ns); }
+    // The first part that begins at or after the moment.
+    std::optional<Interval> next(int64_t moment_ns) const {
+        const auto found = std::lower_bound(parts_.begin(), parts_.end(), moment_ns,
+                                            [](const Interval& part, int64_t value) { return part.begin_ns < value; });
+        return found == parts_.end() ? std::nullopt : std::optional(*found);
+    }
     int64_t longest_gap(int64_t begin_ns, int64_t end_ns) const {
         int64_t longest = 0;
         int64_t since = begin_ns;
@@ -198,8 +207,9 @@ void cover_device_times(const Process& process, Covered& covered) {
 // Activity of the threads that issue NCCL's calls; other threads (loaders, savers) do not delay a step.
 struct HostTime {
     std::unordered_set<uint32_t> threads;
-    Covered sync, copy, memory, nccl;
-    Covered blocked;  // all of them
+    Covered sync, copy, memory, load, nccl;
+    std::vector<int64_t> memory_calls;  // sorted
+    Covered blocked;                    // all of them
     Covered any_call;
     std::vector<int64_t> launches;  // sorted
     int64_t launches_since_ns = 0;  // all that were made since then are known
@@ -223,13 +233,18 @@ HostTime read_host_time(const format::RingImage& image, const Process& process) 
         auto [kind, inserted] = kind_of_name.try_emplace(call.name, &host.memory);
         if (inserted) {
             const std::string_view name = image.text(call.name);
-            kind->second = name.find("Synchronize") != std::string_view::npos ? &host.sync
-                           : name.find("Memcpy") != std::string_view::npos    ? &host.copy
-                                                                              : &host.memory;
+            const auto says = [name](std::string_view word) { return name.find(word) != std::string_view::npos; };
+            kind->second = says("Synchronize")                                 ? &host.sync
+                           : says("Memcpy") || says("Memset")                  ? &host.copy
+                           : says("Module") || says("Library") || says("Link") ? &host.load
+                                                                               : &host.memory;
         }
         const int64_t entered_ns = clock.realtime_ns(call.entered_ticks);
         const int64_t returned_ns = clock.realtime_ns(call.returned_ticks);
         kind->second->add(entered_ns, returned_ns);
+        if (kind->second == &host.memory) {
+            host.memory_calls.push_back(entered_ns);
+        }
         host.blocked.add(entered_ns, returned_ns);
         host.any_call.add(entered_ns, returned_ns);
     });
@@ -241,8 +256,10 @@ HostTime read_host_time(const format::RingImage& image, const Process& process) 
         }
     });
     std::sort(host.launches.begin(), host.launches.end());
+    std::sort(host.memory_calls.begin(), host.memory_calls.end());
     host.launches_since_ns = losses.overwritten == 0 ? 0 : host.launches.empty() ? INT64_MAX : host.launches.front();
-    for (Covered* covered : {&host.sync, &host.copy, &host.memory, &host.nccl, &host.blocked, &host.any_call}) {
+    for (Covered* covered :
+         {&host.sync, &host.copy, &host.memory, &host.load, &host.nccl, &host.blocked, &host.any_call}) {
         covered->finish();
     }
     return host;
@@ -325,9 +342,6 @@ Marks read_marks(const format::RingImage& image, const std::unordered_set<uint32
     if (!marks.steps.empty()) {
         marks.steps.pop_back();  // has not ended
     }
-    if (marks.steps.size() > kMaxSteps) {
-        marks.steps.erase(marks.steps.begin(), marks.steps.end() - static_cast<std::ptrdiff_t>(kMaxSteps));
-    }
     return marks;
 }
 
@@ -335,13 +349,17 @@ void measure(const HostTime& host, StepProfile& step) {
     step.sync_ns = host.sync.within(step.begin_ns, step.end_ns);
     step.copy_ns = host.copy.within(step.begin_ns, step.end_ns);
     step.memory_ns = host.memory.within(step.begin_ns, step.end_ns);
+    step.load_ns = host.load.within(step.begin_ns, step.end_ns);
     step.nccl_ns = host.nccl.within(step.begin_ns, step.end_ns);
+    const auto in_step = [&step](const std::vector<int64_t>& sorted) {
+        const auto first = std::lower_bound(sorted.begin(), sorted.end(), step.begin_ns);
+        return static_cast<uint32_t>(std::lower_bound(first, sorted.end(), step.end_ns) - first);
+    };
+    step.memory_calls = in_step(host.memory_calls);
     if (step.begin_ns < host.launches_since_ns) {
         return;
     }
-    const auto first = std::lower_bound(host.launches.begin(), host.launches.end(), step.begin_ns);
-    const auto last = std::lower_bound(first, host.launches.end(), step.end_ns);
-    step.launches = static_cast<uint32_t>(last - first);
+    step.launches = in_step(host.launches);
     step.gap_ns = host.any_call.longest_gap(step.begin_ns, step.end_ns);
 }
 
@@ -374,6 +392,133 @@ void measure_spans(const HostTime& host, const std::vector<Stretch>& stretches, 
     }
 }
 
+// A communicator that all ranks of a step have calls on, and how many in each.
+struct Beat {
+    uint32_t row = kNoIndex;
+    uint64_t calls = 0;
+};
+
+Beat beat_of(const Process& process, const std::vector<uint32_t>& places, const CallPeriod& period) {
+    std::unordered_map<uint32_t, uint64_t> calls;
+    for (size_t i = places.size() - period.calls; i < places.size(); ++i) {
+        const Entry& entry = process.entries[places[i]];
+        if (entry.row != kNoIndex && format::class_of(entry.kind) != format::OpClass::p2p) {
+            ++calls[entry.row];
+        }
+    }
+    Beat beat;
+    for (const auto& [row, count] : calls) {
+        const auto worth = [&](uint32_t one) { return std::pair(process.members[one].size, ~process.members[one].id); };
+        if (beat.row == kNoIndex || worth(row) > worth(beat.row)) {
+            beat = {row, count};
+        }
+    }
+    return beat;
+}
+
+// Messages whose sizes differ from step to step repeat nevertheless.
+CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places) {
+    CallPeriod best;
+    for (const bool with_sizes : {true, false}) {
+        std::vector<uint64_t> shapes;
+        for (const uint32_t place : places) {
+            const Entry& entry = process.entries[place];
+            uint64_t shape = entry.row * kHashMultiplier + static_cast<uint64_t>(entry.kind);
+            shape = shape * kHashMultiplier + static_cast<uint32_t>(entry.peer);
+            shapes.push_back(with_sizes ? shape * kHashMultiplier + entry.count : shape);
+        }
+        const CallPeriod period = call_period(shapes);
+        best = period.covered > 2 * best.covered ? period : best;
+    }
+    return best;
+}
+
+std::vector<StepProfile> steps_by_period(const Process& process) {
+    std::vector<uint32_t> places;
+    for (uint32_t place = 0; place < process.entries.size(); ++place) {
+        const Entry& entry = process.entries[place];
+        if (format::moves_data(entry.kind) && !entry.captured && entry.entered_ns > 0) {
+            places.push_back(place);
+        }
+    }
+    std::vector<StepProfile> steps;
+    const CallPeriod period = period_of(process, places);
+    const Beat beat = period.calls == 0 ? Beat() : beat_of(process, places, period);
+    if (beat.row == kNoIndex) {
+        return steps;
+    }
+    for (size_t i = places.size() - period.covered; i < places.size(); ++i) {
+        const Entry& entry = process.entries[places[i]];
+        if (entry.row != beat.row || format::class_of(entry.kind) == format::OpClass::p2p ||
+            entry.sequence % beat.calls != 0) {
+            continue;
+        }
+        if (!steps.empty()) {
+            steps.back().end_ns = std::max(entry.entered_ns, steps.back().begin_ns);
+        }
+        StepProfile step;
+        step.begin_ns = entry.entered_ns;
+        step.step = static_cast<int32_t>(std::min<uint64_t>(entry.sequence / beat.calls, INT32_MAX));
+        steps.push_back(step);
+    }
+    if (!steps.empty()) {
+        steps.pop_back();
+    }
+    return steps;
+}
+
+void place_steps(const Process& process, std::vector<StepProfile>& steps) {
+    uint32_t place = 0;
+    for (StepProfile& step : steps) {
+        while (place < process.entries.size() && process.entries[place].entered_ns < step.begin_ns) {
+            ++place;
+        }
+        step.first_call = place;
+    }
+}
+
+uint32_t in_units(int64_t since_ns) {
+    return static_cast<uint32_t>(std::clamp<int64_t>(since_ns / CallTimes::kUnitNs, 0, kNoIndex - 1));
+}
+
+// Where no GPU is watched, a synchronisation tells when the calls before it had ended: those of which it is the next.
+int64_t synchronized_ns(const Process& process, const HostTime& host, size_t place) {
+    const Entry& entry = process.entries[place];
+    const auto part = host.sync.next(entry.entered_ns);
+    const bool next =
+        place + 1 == process.entries.size() || (part && process.entries[place + 1].entered_ns >= part->begin_ns);
+    return part && next ? part->end_ns : 0;
+}
+
+void keep_call_times(const HostTime& host, Process& process) {
+    const size_t first = process.entries.size() > kMaxCallTimes ? process.entries.size() - kMaxCallTimes : 0;
+    process.call_times.clear();
+    process.call_times.reserve(process.entries.size() - first);
+    int64_t before_ns = first < process.entries.size() ? process.entries[first].entered_ns : 0;
+    process.call_times_from_ns = before_ns;
+    for (size_t i = first; i < process.entries.size(); ++i) {
+        const Entry& entry = process.entries[i];
+        CallTimes times;
+        times.since_before = in_units(entry.entered_ns - before_ns);
+        before_ns += int64_t{times.since_before} * CallTimes::kUnitNs;
+        // Short ones are seen to start and to end at one look: they came shortly before it.
+        if (entry.started_ns != 0 && (entry.started_ns != entry.finished_ns || !process.starts_with_ends)) {
+            times.started = in_units(entry.started_ns - before_ns);
+        }
+        const int64_t ended_ns = process.gpu_progress ? entry.finished_ns : synchronized_ns(process, host, i);
+        if (ended_ns != 0) {
+            times.ended = in_units(ended_ns - before_ns);
+        }
+        times.sequence = entry.sequence == kNoSequence
+                             ? CallTimes::kWithBefore - 1
+                             : static_cast<uint32_t>(entry.sequence) & (CallTimes::kWithBefore - 1);
+        if (i != first && entry.group != 0 && entry.group == process.entries[i - 1].group) {
+            times.sequence |= CallTimes::kWithBefore;
+        }
+        process.call_times.push_back(times);
+    }
+}
+
 }  // namespace
 
 void sample_arrivals(Process& process) {
@@ -388,7 +533,13 @@ void decode_timing(const format::RingImage& image, TextTable& texts, Process& pr
     waited.finish();
     keep_arrivals(process.starts_seen ? waited : host.sync, process);
     Marks marks = read_marks(image, host.threads);
-    process.steps = std::move(marks.steps);
+    process.steps_by_period = marks.steps.empty() && process.step < 0;
+    process.steps = process.steps_by_period ? steps_by_period(process) : std::move(marks.steps);
+    if (process.steps.size() > kMaxSteps) {
+        process.steps.erase(process.steps.begin(), process.steps.end() - static_cast<std::ptrdiff_t>(kMaxSteps));
+    }
+    place_steps(process, process.steps);
+    keep_call_times(host, process);
     for (StepProfile& step : process.steps) {
         measure(host, step);
     }

@@ -47,6 +47,7 @@ enum class Tag : uint64_t {
     kHealth = 31,
     kMarkerFacts = 32,
     kAlgorithms = 33,
+    kCallTimes = 34,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -443,6 +444,21 @@ void arrivals(A& a, Process& p) {
         rising(a, m.arrivals, &Arrival::step);
         column(a, m.arrivals, &Arrival::kind);
     }
+}
+
+// And the fields of steps that came with them.
+template <typename A>
+void call_times(A& a, Process& p) {
+    a.number(p.steps_by_period);
+    column(a, p.steps, &StepProfile::load_ns);
+    rising(a, p.steps, &StepProfile::first_call);
+    column(a, p.steps, &StepProfile::memory_calls);
+    a.number(p.call_times_from_ns);
+    sized(a, p.call_times, 4);
+    column(a, p.call_times, &CallTimes::since_before);
+    column(a, p.call_times, &CallTimes::started);
+    column(a, p.call_times, &CallTimes::ended);
+    column(a, p.call_times, &CallTimes::sequence);
 }
 
 // More fields of the arrivals, which are read before.

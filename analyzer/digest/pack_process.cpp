@@ -92,6 +92,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kArrivals, [&](A& a) { digest::arrivals(a, p); });
     visit(Tag::kHeld, [&](A& a) { digest::held(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
+    visit(Tag::kCallTimes, [&](A& a) { digest::call_times(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kPositions, [&](A& a) { digest::positions(a, p); });
     visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });
@@ -167,6 +168,9 @@ std::string unsound(const Process& p) {
         })) {
         return "a step whose spans are missing";
     }
+    if (p.call_times.size() > p.history.size()) {
+        return "times of calls that are missing";
+    }
     const auto falls = [](const Arrival& a, const Arrival& b) { return a.sequence > b.sequence; };
     if (!all(p.members, [&](const Member& member) {
             return std::adjacent_find(member.arrivals.begin(), member.arrivals.end(), falls) == member.arrivals.end();
@@ -182,8 +186,9 @@ void bound_numbers(Process& p) {
     const auto bound = [](int64_t most_ns, auto&... times) { ((times = std::clamp<int64_t>(times, 0, most_ns)), ...); };
     const auto moments = [&](auto&... times) { bound(kLatestNs, times...); };
     const auto lengths = [&](auto&... times) { bound(kLatestNs >> 16, times...); };  // they are added up
-    moments(p.now_ns, p.started_ns, p.streams_seen.oldest_ns, p.source.written_ns, p.ending.seen_ns, p.ending.asked_ns,
-            p.ending.left_ns, p.last_event.at_ns, p.last_error.at_ns, p.open_span.at_ns);
+    moments(p.call_times_from_ns, p.now_ns, p.started_ns, p.streams_seen.oldest_ns, p.source.written_ns,
+            p.ending.seen_ns, p.ending.asked_ns, p.ending.left_ns, p.last_event.at_ns, p.last_error.at_ns,
+            p.open_span.at_ns);
     for (ChildProcess& child : p.children) {
         moments(child.ended_ns);
     }
@@ -216,7 +221,7 @@ void bound_numbers(Process& p) {
     }
     for (StepProfile& step : p.steps) {
         moments(step.begin_ns, step.end_ns);
-        lengths(step.sync_ns, step.copy_ns, step.memory_ns, step.nccl_ns, step.gap_ns);
+        lengths(step.sync_ns, step.copy_ns, step.memory_ns, step.load_ns, step.nccl_ns, step.gap_ns);
     }
     for (SpanTime& span : p.step_spans) {
         lengths(span.busy_ns);

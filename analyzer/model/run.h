@@ -153,17 +153,34 @@ struct StepProfile {
     int64_t end_ns = 0;
     int64_t sync_ns = 0;      // blocked until the GPU is through
     int64_t copy_ns = 0;      // inside copies that block
-    int64_t memory_ns = 0;    // inside other calls that block: allocation, freeing, loading
+    int64_t memory_ns = 0;    // inside calls that allocate or free
+    int64_t load_ns = 0;      // inside calls that load code: modules, libraries
     int64_t nccl_ns = 0;      // inside NCCL's calls
     int64_t gap_ns = 0;       // longest time without any call, 0 unknown
     uint32_t launches = 0;    // pieces of stream work, 0 unknown
     uint32_t first_span = 0;  // its spans in Process::step_spans
     uint32_t span_count = 0;
+    uint32_t first_call = 0;    // place of its first call in Process::history
+    uint32_t memory_calls = 0;  // calls that allocate or free
     int32_t step = -1;
 
     int64_t length_ns() const { return end_ns - begin_ns; }
 };
-static_assert(sizeof(StepProfile) == 72);
+static_assert(sizeof(StepProfile) == 88);
+
+// When a call came and went: what a replay of the steps needs, of all calls that are kept (Process::call_times). Times
+// are in units of 64 ns, so that they last for minutes.
+struct CallTimes {
+    static constexpr int64_t kUnitNs = 64;
+    static constexpr uint32_t kWithBefore = uint32_t{1} << 31;
+
+    uint32_t since_before = 0;     // from the entry of the call before it
+    uint32_t started = kNoIndex;   // on the GPU, since it was entered; kNoIndex: not seen
+    uint32_t ended = kNoIndex;     // likewise; where no GPU is watched, when a synchronisation behind it returned
+    uint32_t sequence = kNoIndex;  // the lower bits of Entry::sequence, and kWithBefore: in one group with the call
+                                   // before it
+};
+static_assert(sizeof(CallTimes) == 16);
 
 // Time in a span by itself, without its inner spans and without blocking CUDA calls and NCCL's calls.
 struct SpanTime {
@@ -458,6 +475,9 @@ struct Process {
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
     std::vector<StepProfile> steps;                     // the newest ones that ended, in order
     std::vector<SpanTime> step_spans;
+    bool steps_by_period = false;       // the program marks none: they are what its calls repeat
+    int64_t call_times_from_ns = 0;     // the first of call_times was entered
+    std::vector<CallTimes> call_times;  // of the newest calls in `history`, up to its end
     // Libraries of this process that move data between GPUs unrecorded: "NVSHMEM (nvshmem_bootstrap_uid.so.3)".
     std::vector<std::string> unrecorded;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty

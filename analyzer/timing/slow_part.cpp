@@ -45,10 +45,11 @@ Parts parts_of(const Process& process, const StepProfile& step) {
     Parts parts;
     parts["copies"] = static_cast<double>(step.copy_ns);
     parts["memory calls"] = static_cast<double>(step.memory_ns);
+    parts["loading of code"] = static_cast<double>(step.load_ns);
     parts["synchronisation"] = static_cast<double>(step.sync_ns);
     parts["NCCL calls"] = static_cast<double>(step.nccl_ns);
-    double busy_ns =
-        static_cast<double>(step.length_ns() - step.copy_ns - step.memory_ns - step.sync_ns - step.nccl_ns);
+    double busy_ns = static_cast<double>(step.length_ns() - step.copy_ns - step.memory_ns - step.load_ns -
+                                         step.sync_ns - step.nccl_ns);
     for (uint32_t i = 0; i < step.span_count && step.first_span + i < process.step_spans.size(); ++i) {
         const SpanTime& span = process.step_spans[step.first_span + i];
         parts["span " + process.text(span.name)] += static_cast<double>(span.busy_ns);
