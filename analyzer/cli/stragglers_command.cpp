@@ -1,4 +1,4 @@
-// titan-analyze stragglers: late ranks, and what they cost.
+// titan-analyze stragglers: why a job is slow, what the step would take without that, and which ranks are late.
 #include "analyze_timing.h"
 #include "timing.h"
 
@@ -11,13 +11,16 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kStragglerFooter =
-    R"(A rank is late in a collective by what it comes after the median of the ranks that do the same work; time that
-another rank held it in another collective is left out. What is lost is what the others wait for that rank alone.
+    R"(The recorded steps are played again without each cause: what the step would take then is what the cause costs.
+Causes: a slow rank (its host, its GPU, throttled, beside another process), a slow host or link, uneven pipeline stages
+or sequences, garbage collection, allocation, compilation, data, checkpoints, everyone at once (docs/stragglers.md).
 
-  median, p99   how late it is, over the sampled calls of all its communicators
-  lost          how long the job waited for it in the steps that the records hold
+The table has the ranks that come late to their collectives:
+
+  per step      what the step would gain without it
+  of step       the same as a share
   pattern       persistent, every N steps, irregular, one-off; - is chance
-  since         the first step (#N: the first call, where the program marks no steps)
+  since         the first step (#N: the first call, where the program marks no steps), if the record holds one before
   seen          GPU: when the GPU came to the call; host: when the host made it (TITANTRACE_GPU_PROGRESS=off)
   slow part     what takes longer in its steps than in those of its peers
 
@@ -28,9 +31,9 @@ Recorder dumps tell who is late where TORCH_NCCL_ENABLE_TIMING=1 was set, by how
 examples:
   titan-analyze stragglers dumps/
   titan-analyze stragglers dumps/ --all
-  titan-analyze stragglers dumps/ --json | jq '.ranks[] | select(.pattern != "none")'
+  titan-analyze stragglers dumps/ --json | jq '.causes[] | {class, ranks, step_ms, step_ms_without}'
 
-Exit status: 0 nobody is a straggler and no collective is slow, 1 somebody or something is, 2 unusable input.)";
+Exit status: 0 nothing costs more than chance, 1 something does, 2 unusable input.)";
 
 struct StragglerArguments {
     CommonOptions common;
@@ -44,9 +47,10 @@ int run_stragglers(const StragglerArguments& arguments) {
         return fail(run.error().text());
     }
     const Timing timing = analyze_timing(*run);
-    print_text(arguments.json ? straggler_json(*run, timing)
-                              : straggler_report(*run, timing, arguments.all, terminal_style()));
-    bool any = !timing.slow.empty();
+    const SlowCauses slow = slow_causes(*run, timing);
+    print_text(arguments.json ? straggler_json(*run, timing, slow)
+                              : straggler_report(*run, timing, slow, arguments.all, terminal_style()));
+    bool any = !timing.slow.empty() || !slow.causes.empty();
     for (const RankTiming& rank : timing.ranks) {
         any |= rank.shape.pattern != LatePattern::kNone;
     }
@@ -58,7 +62,7 @@ int run_stragglers(const StragglerArguments& arguments) {
 Command stragglers_command(CommandLine& app) {
     const auto arguments = std::make_shared<StragglerArguments>();
     CommandLine& command =
-        app.command("stragglers", "Show which ranks the others wait for, step after step.", kStragglerFooter);
+        app.command("stragglers", "Show why a job is slow, and what a step would take without that.", kStragglerFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     command.flag("--all", arguments->all, "all ranks, not only those that cost most");

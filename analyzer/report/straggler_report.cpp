@@ -28,10 +28,34 @@ std::vector<const RankTiming*> by_cost(const Timing& timing) {
     return ranks;
 }
 
+// What was there when the record begins has no beginning.
+bool has_beginning(const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone && rank.shape.first > 1; }
+
 std::string since_text(const RankTiming& rank, const TimeAxis& axis) {
-    return rank.shape.pattern == LatePattern::kNone
-               ? "-"
-               : fmt::format("{}{}", axis.steps ? "" : "#", axis.keys[rank.shape.first]);
+    return has_beginning(rank) ? fmt::format("{}{}", axis.steps ? "" : "#", axis.keys[rank.shape.first]) : "-";
+}
+
+// The cause that a rank's lateness is; null: none.
+const SlowCause* cause_of(const SlowCauses& slow, int rank) {
+    for (const SlowCause& cause : slow.causes) {
+        if (is_of_ranks(cause.of_class) && std::binary_search(cause.ranks.begin(), cause.ranks.end(), rank)) {
+            return &cause;
+        }
+    }
+    return nullptr;
+}
+
+// One number for one delay: what the step would gain without it, where steps could be played; else what others waited
+// for the rank, spread over the steps or calls.
+double cost_ns(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    const SlowCause* const cause = cause_of(slow, rank.rank);
+    return cause != nullptr ? cause->cost_ns
+                            : rank.lost_ns / static_cast<double>(std::max<size_t>(1, axis.keys.size()));
+}
+
+double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    const double of_ns = slow.step_ns > 0 ? slow.step_ns : axis.length_ns;
+    return of_ns > 0 ? cost_ns(slow, rank, axis) / of_ns : 0;
 }
 
 std::string pattern_text(const RankTiming& rank) {
@@ -82,23 +106,22 @@ std::string unseen_text(const Run& run, const Timing& timing) {
                      grouped_digits(calls.pairs), grouped_digits(calls.all));
 }
 
-Json rank_json(const Run& run, const RankTiming& rank, const TimeAxis& axis) {
+Json rank_json(const Run& run, const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
     Json json{{"rank", rank.rank},
               {"host", run.processes[rank.process].host},
               {"compared_calls", rank.compared_calls},
               {"arrival", rank.by_device ? "device" : "host"},
-              {"median_late_ns", rank.median_late_ns},
-              {"p99_late_ns", rank.p99_late_ns},
-              {"lost_ns", rank.lost_ns},
+              {"cost_ms_per_step", cost_ns(slow, rank, axis) * 1e-6},
+              {"cost_fraction", share_of(slow, rank, axis)},
               {"noise_ns", rank.noise_ns},
               {"communicator", id_text(run.communicators[rank.communicator].id)},
               {"pattern", name_of(rank.shape.pattern)}};
     if (rank.shape.pattern != LatePattern::kNone) {
-        json["since"] = {{axis.steps ? "step" : "seq", axis.keys[rank.shape.first]}};
+        json["since"] =
+            !has_beginning(rank) ? Json(nullptr) : Json{{axis.steps ? "step" : "seq", axis.keys[rank.shape.first]}};
         json["until"] = {{axis.steps ? "step" : "seq", axis.keys[rank.shape.last]}};
         json["every"] = rank.shape.every == 0 ? Json(nullptr) : Json(rank.shape.every);
         json["hits"] = rank.shape.hits;
-        json["typical_ns"] = rank.shape.typical_ns;
         json["slow_part"] = rank.slow_part.empty() ? Json(nullptr) : Json(rank.slow_part);
         json["why"] = rank.why;
     }
@@ -124,23 +147,72 @@ Json slow_json(const Run& run, const SlowCollective& slow) {
             {"lost_ns", slow.lost_ns}};
 }
 
-Section table_of(const Run& run, const Timing& timing, size_t most) {
+Json cause_json(const SlowCauses& all, const SlowCause& cause) {
+    return {{"class", std::string(name_of(cause.of_class))},
+            {"what", what_text(cause)},
+            {"ranks", cause.ranks},
+            {"hosts", cause.hosts},
+            {"stage", cause.stage ? Json(*cause.stage) : Json(nullptr)},
+            {"since_step", cause.since_step ? Json(*cause.since_step) : Json(nullptr)},
+            {"step_ms", all.step_ns * 1e-6},
+            {"step_ms_without", all.without_ns(cause) * 1e-6},
+            {"cost_ms_per_step", cause.cost_ns * 1e-6},
+            {"cost_fraction", all.share(cause)},
+            {"evidence", cause.evidence}};
+}
+
+// The cause that costs most, in a sentence.
+Section headline(const SlowCauses& slow) {
+    Section section{.id = "slow"};
+    if (!slow.why_none.empty()) {
+        section.blocks.emplace_back(Paragraph{slow.why_none});
+    } else if (slow.causes.empty()) {
+        section.blocks.emplace_back(
+            Paragraph{phrase("the step takes {}; nothing that the records show costs more than chance",
+                             fine_duration_text(slow.step_ns))});
+    } else {
+        section.blocks.emplace_back(Paragraph{counterfactual_text(slow, slow.causes.front())});
+    }
+    for (const std::string& missing : slow.missing) {
+        section.blocks.emplace_back(Paragraph{missing});
+    }
+    return section;
+}
+
+Section section_of(const SlowCauses& all, const SlowCause& cause) {
+    Section section{.id = std::string(name_of(cause.of_class)), .title = what_text(cause)};
+    section.blocks.emplace_back(Paragraph{fmt::format(
+        "{} of each step in the mean ({:.1f}%){}: {}", fine_duration_text(cause.cost_ns), 100 * all.share(cause),
+        cause.since_step ? fmt::format(", since step {}", *cause.since_step) : std::string(),
+        counterfactual_text(all, cause))});
+    Items items;
+    for (const std::string& evidence : cause.evidence) {
+        items.items.emplace_back(evidence);
+    }
+    section.blocks.emplace_back(std::move(items));
+    return section;
+}
+
+// Ranks whose lateness is chance are shown on demand.
+Section table_of(const Run& run, const Timing& timing, const SlowCauses& slow, bool all_ranks) {
     Table table{.columns = {{"rank", 4, true},
                             {"host", 4},
-                            {"median", 6, true},
-                            {"p99", 6, true},
-                            {"lost", 6, true},
+                            {"per step", 8, true},
+                            {"of step", 7, true},
                             {"pattern", 10},
                             {"since", 5, true},
                             {"seen", 4},
                             {"slow part", 0}},
-                .shown = most,
+                .shown = all_ranks ? kAll : kShownRanks,
                 .others = "ranks that cost less (--all)"};
     for (const RankTiming* rank : by_cost(timing)) {
-        table.rows.push_back({std::to_string(rank->rank), run.processes[rank->process].host,
-                              fine_duration_text(rank->median_late_ns), fine_duration_text(rank->p99_late_ns),
-                              fine_duration_text(rank->lost_ns), pattern_text(*rank),
-                              since_text(*rank, timing.axes[rank->axis]), basis_text(*rank), rank->slow_part});
+        const TimeAxis& axis = timing.axes[rank->axis];
+        if (all_ranks || rank->shape.pattern != LatePattern::kNone) {
+            table.rows.push_back({std::to_string(rank->rank), run.processes[rank->process].host,
+                                  fine_duration_text(cost_ns(slow, *rank, axis)),
+                                  fmt::format("{:.1f}%", 100 * share_of(slow, *rank, axis)), pattern_text(*rank),
+                                  since_text(*rank, axis), basis_text(*rank), rank->slow_part});
+        }
     }
     return {.id = "ranks", .title = "How late each rank is", .blocks = {std::move(table)}};
 }
@@ -169,7 +241,7 @@ Section basis(const Run& run, const Timing& timing) {
     }
     if (std::none_of(timing.ranks.begin(), timing.ranks.end(),
                      [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; })) {
-        section.blocks.push_back(Paragraph{"no rank is a straggler: what the table shows is chance"});
+        section.blocks.push_back(Paragraph{"no rank is late by more than chance (--all shows how late each is)"});
     }
     if (const std::string unseen = unseen_text(run, timing); !unseen.empty()) {
         section.blocks.push_back(Paragraph{unseen});
@@ -179,26 +251,52 @@ Section basis(const Run& run, const Timing& timing) {
 
 }  // namespace
 
-std::string straggler_report(const Run& run, const Timing& timing, bool all_ranks, const TextStyle& style) {
+std::string straggler_report(const Run& run, const Timing& timing, const SlowCauses& slow, bool all_ranks,
+                             const TextStyle& style) {
     Document document;
+    document.sections.push_back(headline(slow));
+    for (const SlowCause& cause : slow.causes) {
+        document.sections.push_back(section_of(slow, cause));
+    }
     if (timing.ranks.empty()) {
         const std::string why = unseen_text(run, timing);
-        document.about = why.empty() ? "no communicator has enough calls that nearly all its members have a record of: "
-                                       "nothing to compare"
-                                     : why;
+        document.sections.push_back(
+            {.id = "basis",
+             .blocks = {Paragraph{why.empty() ? "no communicator has enough calls that nearly all its members have a "
+                                                "record of: no ranks to compare"
+                                              : why}}});
         return document_text(document, style);
     }
     document.sections.push_back(basis(run, timing));
-    document.sections.push_back(table_of(run, timing, all_ranks ? kAll : kShownRanks));
+    const bool any_late = std::any_of(timing.ranks.begin(), timing.ranks.end(),
+                                      [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; });
+    if (all_ranks || any_late) {
+        document.sections.push_back(table_of(run, timing, slow, all_ranks));
+    }
     if (!timing.slow.empty()) {
         document.sections.push_back(slow_collectives(run, timing.slow));
     }
     return document_text(document, style);
 }
 
-std::string straggler_json(const Run& run, const Timing& timing) {
+std::string straggler_json(const Run& run, const Timing& timing, const SlowCauses& slow) {
     Json json;
     json["schema"] = kJsonSchema;
+    json["step"] = nullptr;
+    if (slow.why_none.empty()) {
+        json["step"] = {{"ms", slow.step_ns * 1e-6},
+                        {"steps", slow.steps},
+                        {"first", slow.first_step},
+                        {"source", slow.by_period ? "period" : "markers"}};
+    }
+    json["causes"] = Json::array();
+    for (const SlowCause& cause : slow.causes) {
+        json["causes"].push_back(cause_json(slow, cause));
+    }
+    json["missing"] = slow.missing;
+    if (!slow.why_none.empty()) {
+        json["missing"].push_back(slow.why_none);
+    }
     json["steps"] = nullptr;
     const TimeAxis& axis = timing.axes.front();
     if (!axis.keys.empty()) {
@@ -207,7 +305,7 @@ std::string straggler_json(const Run& run, const Timing& timing) {
     json["clocks"] = {{"summary", timing.clocks.summary()}, {"bound_ns", timing.clocks.largest_bound_ns()}};
     json["ranks"] = Json::array();
     for (const RankTiming& rank : timing.ranks) {
-        json["ranks"].push_back(rank_json(run, rank, timing.axes[rank.axis]));
+        json["ranks"].push_back(rank_json(run, slow, rank, timing.axes[rank.axis]));
     }
     const std::string why = unseen_text(run, timing);
     json["not_seen"] = why.empty() ? Json(nullptr) : Json(why);

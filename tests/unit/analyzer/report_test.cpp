@@ -65,7 +65,7 @@ TEST_CASE("labels on which all ranks agree introduce the run") {
 TEST_CASE("the JSON has the fields that others rely on") {
     const Played played = sleeping();
     const json report = json::parse(json_report(played.run, played.diagnosis));
-    CHECK(report["schema"] == 2);
+    CHECK(report["schema"] == 3);
     CHECK(report["run"]["id"] == "synth");
     CHECK(report["run"]["attempt"] == 0);
     CHECK(report["run"]["world_size"] == 8);
@@ -223,9 +223,11 @@ TEST_CASE("the report of stragglers says that sends and receives do not show any
         job.program(1).recv("world", 0).sync();
     }
     const Played played = play(job);
-    const std::string text = straggler_report(played.run, analyze_timing(played.run), true, {.colour = false});
+    const Timing timing = analyze_timing(played.run);
+    const SlowCauses slow = slow_causes(played.run, timing);
+    const std::string text = straggler_report(played.run, timing, slow, true, {.colour = false});
     CHECK(contains(text, "8 of 8 calls are sends and receives"));
-    CHECK(contains(straggler_json(played.run, analyze_timing(played.run)), "8 of 8 calls are sends and receives"));
+    CHECK(contains(straggler_json(played.run, timing, slow), "8 of 8 calls are sends and receives"));
 }
 
 TEST_CASE("the place of a rank in a helper of the program names who called it from another file") {

@@ -10,6 +10,7 @@
 #include "host/words.h"
 #include "overcommitted_hosts.h"
 #include "run_text.h"
+#include "slow_causes.h"
 #include "timing.h"
 
 namespace titan::analyzer {
@@ -104,7 +105,29 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     }
 }
 
-Finding straggler(const Run& run, const Timing& timing, const std::vector<const RankTiming*>& group) {
+// The played cause that is these ranks' lateness; null where nothing could be played.
+const SlowCause* cause_of(const SlowCauses& slow, const std::vector<int>& ranks) {
+    for (const SlowCause& cause : slow.causes) {
+        if (is_of_ranks(cause.of_class) &&
+            std::includes(cause.ranks.begin(), cause.ranks.end(), ranks.begin(), ranks.end())) {
+            return &cause;
+        }
+    }
+    return nullptr;
+}
+
+// What it costs: of a step where steps could be played, else of the time that was seen.
+Sentence cost_words(const SlowCauses& slow, const SlowCause* cause, const LateShape& shape, const TimeAxis& axis) {
+    if (cause != nullptr) {
+        return phrase("{} ({:.0f}% of the step)", counterfactual_text(slow, *cause), 100 * slow.share(*cause));
+    }
+    const double share = axis.seen_ns() > 0 ? 100 * shape.cost_ns / axis.seen_ns() : 0;
+    return phrase("the others wait {}{}, {} in all ({:.0f}% of the time seen)", time(shape.typical_ns),
+                  shape.pattern == LatePattern::kOneOff ? "" : " each time", time(shape.cost_ns), share);
+}
+
+Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
+                  const std::vector<const RankTiming*>& group) {
     const RankTiming& head = *group.front();
     const TimeAxis& axis = timing.axes[head.axis];
     const Communicator& communicator = run.communicators[head.communicator];
@@ -125,21 +148,20 @@ Finding straggler(const Run& run, const Timing& timing, const std::vector<const 
         }
     }
     set_confidence(run, group, finding);
-    const double share = axis.seen_ns() > 0 ? 100 * head.shape.cost_ns / axis.seen_ns() : 0;
-    finding.summary =
-        phrase("{} {} {}: the others wait {} for {}{}, {} in all ({:.0f}% of the time seen)", ranks_fact(finding.ranks),
-               group.size() > 1 ? "are late" : "is late", pattern_text(head, axis), time(head.shape.typical_ns),
-               group.size() > 1 ? "them" : "it", head.shape.pattern == LatePattern::kOneOff ? "" : " each time",
-               time(head.shape.cost_ns), share);
+    const SlowCause* const cause = cause_of(slow, finding.ranks);
+    finding.summary = phrase("{} {} {}: {}", ranks_fact(finding.ranks), group.size() > 1 ? "are late" : "is late",
+                             pattern_text(head, axis), cost_words(slow, cause, head.shape, axis));
     if (!head.slow_part.empty()) {
         finding.summary += "; the slow part is " + head.slow_part;
     }
     const bool by_durations = !run.processes[head.process].sees.moments;
     finding.evidence.push_back(
-        phrase("{} on {}: {} {} the median of its peers, by {} in the median of {} {} and by {} at the 99th percentile",
-               op_text(head.op), communicator_text(communicator), rank_fact(head.rank),
-               by_durations ? "waits less than" : "comes after", time(head.median_late_ns), head.compared_calls,
-               by_durations ? "stretches of calls" : "sampled calls", time(head.p99_late_ns)));
+        phrase("{} on {}: {} {} its peers; {} were compared", op_text(head.op), communicator_text(communicator),
+               rank_fact(head.rank), by_durations ? "waits less than" : "comes after",
+               counted(head.compared_calls, by_durations ? "stretch of calls" : "sampled call")));
+    if (cause != nullptr) {
+        finding.evidence.insert(finding.evidence.end(), cause->evidence.begin(), cause->evidence.end());
+    }
     finding.evidence.push_back("time that it was held in other collectives by other ranks is left out");
     finding.evidence.insert(finding.evidence.end(), head.why.begin(), head.why.end());
     if (group.size() > 1) {
@@ -238,8 +260,9 @@ void add_timing_findings(const Run& run, const Timing& timing, std::vector<Findi
         found == groups.end() ? groups.push_back({rank}) : found->push_back(rank);
     }
     groups.resize(std::min(groups.size(), kMaxFindings));
+    const SlowCauses slow = groups.empty() ? SlowCauses() : slow_causes(run, timing);
     for (const auto& group : groups) {
-        findings.push_back(straggler(run, timing, group));
+        findings.push_back(straggler(run, timing, slow, group));
     }
     for (size_t i = 0; i < std::min(timing.slow.size(), kMaxFindings); ++i) {
         findings.push_back(slow_collective(run, timing, timing.slow[i]));

@@ -1,0 +1,205 @@
+#include "cause_search.h"
+
+#include <algorithm>
+
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMostSamples = 256;  // of a slot
+constexpr double kLeastShareOfSampled = 0.03;
+
+std::vector<std::vector<size_t>> ranks_by_role(const StepGraph& graph) {
+    std::vector<std::vector<size_t>> by_role;
+    for (size_t r = 0; r < graph.ranks(); ++r) {
+        by_role.resize(std::max<size_t>(by_role.size(), graph.roles[r] + 1));
+        by_role[graph.roles[r]].push_back(r);
+    }
+    return by_role;
+}
+
+}  // namespace
+
+CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& steps)
+    : run(of),
+      timing(with),
+      graph(steps),
+      work(step_work(of, steps)),
+      left_ns(work.work_ns),
+      recorded_(recorded_durations(steps)),
+      replayed_ns_(replay(steps, recorded_).step_ns) {
+    find_usual_slots();
+}
+
+void CauseSearch::find_usual_slots() {
+    const auto by_role = ranks_by_role(graph);
+    usual_slot_ns_.resize(by_role.size());
+    for (size_t role = 0; role < by_role.size(); ++role) {
+        std::vector<std::vector<double>> samples;
+        const size_t all = by_role[role].size() * steps();
+        size_t every = std::max<size_t>(1, all / kMostSamples);
+        every += every % 2 == 0 && steps() % 2 == 0 ? 1 : 0;  // so that all steps come in turns
+        for (const size_t r : by_role[role]) {
+            for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
+                const StepNode& node = graph.nodes[n];
+                if ((r * steps() + node.step) % every == 0) {
+                    samples.resize(std::max<size_t>(samples.size(), node.slot + 1));
+                    samples[node.slot].push_back(static_cast<double>(node.own_ns));
+                }
+            }
+        }
+        for (std::vector<double>& of_slot : samples) {
+            usual_slot_ns_[role].push_back(static_cast<float>(median_of(std::move(of_slot))));
+        }
+    }
+}
+
+RankSteps CauseSearch::usual_of_peers(const RankSteps& values) const {
+    RankSteps usual(ranks(), steps());
+    for (const std::vector<size_t>& peers : ranks_by_role(graph)) {
+        for (size_t s = 0; s < steps() && !peers.empty(); ++s) {
+            std::vector<double> here;
+            for (const size_t r : peers) {
+                here.push_back(values.at(r, s));
+            }
+            const double middle = median_of(std::move(here));
+            for (const size_t r : peers) {
+                usual.at(r, s) = middle;
+            }
+        }
+        if (peers.size() == 1) {
+            const double own = median_of(values.of_rank(peers.front()));
+            for (size_t s = 0; s < steps(); ++s) {
+                usual.at(peers.front(), s) = own;
+            }
+        }
+    }
+    return usual;
+}
+
+std::vector<double> CauseSearch::usual_of_ranks(const RankSteps& values) const {
+    std::vector<double> usual;
+    for (size_t r = 0; r < ranks(); ++r) {
+        usual.push_back(median_of(values.of_rank(r)));
+    }
+    return usual;
+}
+
+// Where only every n-th call was seen, the others held all ranks up by as much, which seems time of their own.
+RankSteps CauseSearch::with_unseen(const RankSteps& amounts_ns) const {
+    RankSteps all = amounts_ns;
+    for (size_t s = 0; s < steps() && graph.sample > 1; ++s) {
+        const std::vector<double> here = amounts_ns.of_step(s);
+        const double most_ns = *std::max_element(here.begin(), here.end());
+        for (size_t r = 0; r < ranks(); ++r) {
+            all.at(r, s) += (graph.sample - 1) * std::max(0.0, most_ns);
+        }
+    }
+    return all;
+}
+
+Durations CauseSearch::without(const RankSteps& seen_ns) const {
+    Durations edited = recorded_;
+    const RankSteps amounts_ns = with_unseen(seen_ns);
+    for (size_t r = 0; r < ranks(); ++r) {
+        const std::vector<float>& usual = usual_slot_ns_[graph.roles[r]];
+        const auto excess_of = [&](uint32_t n) {
+            const size_t slot = graph.nodes[n].slot;
+            return std::max(0.0F, recorded_.own_ns[n] - (slot < usual.size() ? usual[slot] : 0));
+        };
+        uint32_t first = graph.begin[r];
+        while (first < graph.begin[r + 1]) {
+            const size_t step = graph.nodes[first].step;
+            uint32_t end = first;
+            double excess_ns = 0;
+            double own_ns = 0;
+            for (; end < graph.begin[r + 1] && graph.nodes[end].step == step; ++end) {
+                excess_ns += static_cast<double>(excess_of(end));
+                own_ns += static_cast<double>(recorded_.own_ns[end]);
+            }
+            const double amount_ns = std::min(amounts_ns.at(r, step), own_ns);
+            const double of_excess = amount_ns > 0 && excess_ns > 0 ? std::min(1.0, amount_ns / excess_ns) : 0;
+            const double rest_ns = own_ns - of_excess * excess_ns;
+            const double scale = rest_ns > 0 ? (own_ns - amount_ns) / rest_ns : 0;
+            for (uint32_t n = first; amount_ns != 0 && n < end; ++n) {
+                const double kept_ns =
+                    static_cast<double>(recorded_.own_ns[n]) - of_excess * static_cast<double>(excess_of(n));
+                edited.own_ns[n] = static_cast<float>(kept_ns * scale);
+            }
+            first = end;
+        }
+    }
+    return edited;
+}
+
+double CauseSearch::cost_ns(const Durations& durations) const {
+    if (replayed_ns_ <= 0) {
+        return 0;
+    }
+    return graph.step_ns * (replayed_ns_ - replay(graph, durations).step_ns) / replayed_ns_;
+}
+
+bool CauseSearch::add(SlowCause cause, const Durations& without) {
+    cause.cost_ns = cost_ns(without);
+    // Where less is seen, more of it is needed.
+    const double least = graph.sample == 1 ? kLeastShareOfStep : kLeastShareOfSampled * graph.sample;
+    if (cause.cost_ns < least * graph.step_ns) {
+        return false;
+    }
+    causes.push_back(std::move(cause));
+    return true;
+}
+
+bool CauseSearch::add(SlowCause cause, const RankSteps& amounts_ns) {
+    if (!add(std::move(cause), without(amounts_ns))) {
+        return false;
+    }
+    for (size_t r = 0; r < ranks(); ++r) {
+        for (size_t s = 0; s < steps(); ++s) {
+            left_ns.at(r, s) = std::max(0.0, left_ns.at(r, s) - amounts_ns.at(r, s));
+        }
+    }
+    return true;
+}
+
+std::optional<int64_t> CauseSearch::since(size_t step) const {
+    return step <= 1 ? std::nullopt : std::optional<int64_t>(graph.first_step + static_cast<int64_t>(step));
+}
+
+std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {
+    std::vector<double> sums;
+    for (size_t r = 0; r < ranks(); ++r) {
+        double sum_ns = 0;
+        for (size_t s = 0; s < steps(); ++s) {
+            sum_ns += amounts_ns.at(r, s);
+        }
+        sums.push_back(sum_ns);
+    }
+    const double most_ns = *std::max_element(sums.begin(), sums.end());
+    std::vector<int> struck;
+    for (size_t r = 0; r < ranks(); ++r) {
+        if (sums[r] > 0.1 * most_ns) {
+            struck.push_back(rank_number(r));
+        }
+    }
+    std::sort(struck.begin(), struck.end());
+    return struck;
+}
+
+std::optional<int64_t> CauseSearch::since(const RankSteps& amounts_ns) const {
+    double most_ns = 0;
+    for (const double amount_ns : amounts_ns.all()) {
+        most_ns = std::max(most_ns, amount_ns);
+    }
+    for (size_t s = 0; s < steps(); ++s) {
+        for (size_t r = 0; r < ranks(); ++r) {
+            if (amounts_ns.at(r, s) > 0.25 * most_ns) {
+                return since(s);
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace titan::analyzer

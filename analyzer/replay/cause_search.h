@@ -1,0 +1,69 @@
+// What recognisers of causes share: the steps as recorded, what is not explained yet, and what an edit would gain.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "replay.h"
+#include "slow_causes.h"
+#include "step_work.h"
+
+namespace titan::analyzer {
+
+inline constexpr double kLeastShareOfStep = 0.015;  // cost of a cause worth telling
+
+class CauseSearch {
+  public:
+    CauseSearch(const Run& run, const Timing& timing, const StepGraph& graph);
+
+    const Run& run;
+    const Timing& timing;
+    const StepGraph& graph;
+    const StepWork work;
+    RankSteps left_ns;  // own times without what recognised causes take
+    std::vector<SlowCause> causes;
+
+    const Process& process(size_t rank) const { return run.processes[graph.processes[rank]]; }
+    int rank_number(size_t rank) const { return process(rank).rank; }
+    double step_ns() const { return graph.step_ns; }
+    size_t ranks() const { return graph.ranks(); }
+    size_t steps() const { return graph.steps; }
+    // The middle of the ranks that do the same work, in each step; of a rank without such its own usual time.
+    RankSteps usual_of_peers(const RankSteps& values) const;
+    // Of each rank over all steps.
+    std::vector<double> usual_of_ranks(const RankSteps& values) const;
+
+    // Durations without so much of the ranks' own times, taken where these are longer than usual; negative ones add.
+    Durations without(const RankSteps& amounts_ns) const;
+    // What a step would gain.
+    double cost_ns(const Durations& durations) const;
+    const Durations& recorded() const { return recorded_; }
+
+    // Adds the cause if it costs enough; then what it takes is explained.
+    bool add(SlowCause cause, const RankSteps& amounts_ns);
+    bool add(SlowCause cause, const Durations& without);
+    // The number of a step that is not the first on record; nothing of the first ones.
+    std::optional<int64_t> since(size_t step) const;
+    // Indexes of ranks that an edit takes much from, and the first step in which.
+    std::vector<int> struck_ranks(const RankSteps& amounts_ns) const;
+    std::optional<int64_t> since(const RankSteps& amounts_ns) const;
+
+  private:
+    void find_usual_slots();
+    RankSteps with_unseen(const RankSteps& amounts_ns) const;
+
+    Durations recorded_;
+    double replayed_ns_ = 0;
+    std::vector<std::vector<float>> usual_slot_ns_;  // by role, then by slot
+};
+
+// In the order in which they look.
+void find_host_parts(CauseSearch& search);
+void find_slow_links(CauseSearch& search);
+void find_uneven_sequences(CauseSearch& search);
+void find_uneven_stages(CauseSearch& search);
+void find_pauses(CauseSearch& search);
+void find_slow_ranks(CauseSearch& search);
+void find_everyone(CauseSearch& search);
+
+}  // namespace titan::analyzer

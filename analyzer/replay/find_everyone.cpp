@@ -1,0 +1,94 @@
+// All ranks became slower at once, and stayed so: what changed concerns the job, not a rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cause_search.h"
+#include "host/words.h"
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kTimesBefore = 1.04;   // times as long as before
+constexpr size_t kLeastOnASide = 4;     // before and behind
+constexpr double kAboveStepSpread = 3;  // times the spread of steps
+constexpr double kMostOfAll = 0.7;      // share of ranks that became slower then
+
+std::vector<double> part_of(const std::vector<double>& values, size_t from, size_t to) {
+    return {values.begin() + static_cast<std::ptrdiff_t>(from), values.begin() + static_cast<std::ptrdiff_t>(to)};
+}
+
+// The cut that leaves the least distance to the medians on its two sides.
+size_t best_cut(const std::vector<double>& values) {
+    size_t best = 0;
+    double least = 1e300;
+    for (size_t cut = kLeastOnASide; cut + kLeastOnASide <= values.size(); ++cut) {
+        const double before = median_of(part_of(values, 0, cut));
+        const double behind = median_of(part_of(values, cut, values.size()));
+        double distance = 0;
+        for (size_t i = 0; i < values.size(); ++i) {
+            distance += std::abs(values[i] - (i < cut ? before : behind));
+        }
+        if (distance < least) {
+            least = distance;
+            best = cut;
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+void find_everyone(CauseSearch& search) {
+    std::vector<double> of_steps;  // the middle rank's work, as a share of its usual
+    const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
+    for (size_t s = 0; s < search.steps(); ++s) {
+        std::vector<double> shares;
+        for (size_t r = 0; r < search.ranks(); ++r) {
+            shares.push_back(usual_ns[r] > 0 ? search.left_ns.at(r, s) / usual_ns[r] : 1);
+        }
+        of_steps.push_back(median_of(std::move(shares)));
+    }
+    // The first step on record has no beginning.
+    if (of_steps.size() < 2 * kLeastOnASide + 1) {
+        return;
+    }
+    of_steps.front() = of_steps[1];
+    const size_t cut = best_cut(of_steps);
+    const double before = median_of(part_of(of_steps, 0, cut));
+    const double behind = median_of(part_of(of_steps, cut, of_steps.size()));
+    const double spread =
+        std::max(spread_of(part_of(of_steps, 0, cut)), spread_of(part_of(of_steps, cut, of_steps.size())));
+    if (behind < kTimesBefore * before || behind - before < kAboveStepSpread * spread) {
+        return;
+    }
+    RankSteps amounts_ns(search.ranks(), search.steps());
+    size_t slower = 0;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        const std::vector<double> own = search.left_ns.of_rank(r);
+        const double own_before_ns = median_of(part_of(own, 1, cut));
+        const double own_behind_ns = median_of(part_of(own, cut, own.size()));
+        slower += own_behind_ns > own_before_ns * (1 + (kTimesBefore - 1) / 2) ? 1 : 0;
+        for (size_t s = cut; s < search.steps(); ++s) {
+            amounts_ns.at(r, s) = search.left_ns.at(r, s) * std::max(0.0, 1 - own_before_ns / own_behind_ns);
+        }
+    }
+    if (static_cast<double>(slower) < kMostOfAll * static_cast<double>(search.ranks())) {
+        return;
+    }
+    SlowCause cause;
+    cause.of_class = CauseClass::kEveryone;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        cause.ranks.push_back(search.rank_number(r));
+    }
+    std::sort(cause.ranks.begin(), cause.ranks.end());
+    cause.since_step = search.since(cut);
+    cause.evidence.push_back(fmt::format("{} of {} ranks work {:.0f}% longer from step {} on than before", slower,
+                                         search.ranks(), 100 * (behind / before - 1),
+                                         search.graph.first_step + static_cast<int64_t>(cut)));
+    search.add(std::move(cause), amounts_ns);
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,109 @@
+// Causes that the host's record names: spans of the program, and calls that allocate, free or load.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cause_search.h"
+#include "host/words.h"
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+struct HostCause {
+    HostPart part;
+    CauseClass of_class;
+    std::string_view words;  // what takes the time
+    bool marks = false;  // what takes the time ends in these calls, or is their aftermath: all of it belongs to them
+};
+constexpr auto kHostCauses = std::to_array<HostCause>({
+    {HostPart::kCheckpoint, CauseClass::kCheckpoint, "spans that save or load checkpoints"},
+    {HostPart::kCollector, CauseClass::kGarbageCollection, "spans of Python's collector"},
+    {HostPart::kCompile, CauseClass::kJit, "calls that load code, or spans that compile it", true},
+    {HostPart::kAllocator, CauseClass::kAllocatorChurn, "calls that allocate or free memory of the GPU", true},
+    {HostPart::kDataLoading, CauseClass::kDataLoading, "spans that wait for data"},
+});
+
+constexpr double kOften = 0.5;       // share of a rank's steps
+constexpr double kStandsOut = 0.02;  // share of a step
+constexpr double kStandsOutAsMark = 0.002;
+constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no cause below that share of a step
+
+// What is above the usual of all; where most of all is, what is above nothing.
+double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
+    const double low_ns = quantile_of(spent_ns.all(), 0.02);
+    const double mean_ns = spent_ns.sum() / static_cast<double>(spent_ns.all().size());
+    return low_ns < kOften * mean_ns || low_ns < kSmallMost * search.step_ns() ? low_ns : 0;
+}
+
+// Of it, what delayed the GPU: the host was late with a call, and the rank worked longer than in its other steps.
+RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool marks) {
+    const double base_ns = base_of(search, spent_ns);
+    const double least_ns = (marks ? kStandsOutAsMark : kStandsOut) * search.step_ns();
+    RankSteps delays(search.ranks(), search.steps());
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        std::vector<double> free;
+        for (size_t s = 0; s < search.steps(); ++s) {
+            if (spent_ns.at(r, s) - base_ns < least_ns) {
+                free.push_back(search.left_ns.at(r, s));
+            }
+        }
+        const bool often = static_cast<double>(free.size()) < kOften * static_cast<double>(search.steps());
+        const double usual_ns = often ? 0 : median_of(free);
+        for (size_t s = 0; s < search.steps(); ++s) {
+            const double longer_ns = search.left_ns.at(r, s) - usual_ns;
+            const double above_ns = spent_ns.at(r, s) - base_ns;
+            if (above_ns < least_ns) {
+                continue;
+            }
+            // Where it is the rule, the host's lateness alone tells what of it delayed the GPU.
+            const double most_ns = often ? search.work.host_late_ns.at(r, s) : longer_ns;
+            delays.at(r, s) = std::max(0.0, marks && !often ? most_ns : std::min(above_ns, most_ns));
+        }
+    }
+    return delays;
+}
+
+void find_host_part(CauseSearch& search, const HostCause& row) {
+    const RankSteps& spent_ns = search.work.of(row.part);
+    const RankSteps delays_ns = delays_of(search, spent_ns, row.marks);
+    if (delays_ns.sum() <= 0) {
+        return;
+    }
+    SlowCause cause;
+    cause.of_class = row.of_class;
+    cause.ranks = search.struck_ranks(delays_ns);
+    cause.since_step = search.since(delays_ns);
+    cause.slow_part = row.words;
+    size_t struck = 0;
+    double most_ns = 0;
+    double calls = 0;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        for (size_t s = 0; s < search.steps(); ++s) {
+            if (delays_ns.at(r, s) > 0) {
+                ++struck;
+                most_ns = std::max(most_ns, spent_ns.at(r, s));
+                calls += search.work.memory_calls.at(r, s);
+            }
+        }
+    }
+    cause.evidence.push_back(fmt::format("{} take up to {} in a step, in {} of {} steps of {}", row.words,
+                                         fine_duration_text(most_ns), struck, cause.ranks.size() * search.steps(),
+                                         counted(cause.ranks.size(), "rank")));
+    if (row.of_class == CauseClass::kAllocatorChurn) {
+        cause.evidence.push_back(
+            fmt::format("{:.0f} such calls in each of these steps", calls / static_cast<double>(struck)));
+    }
+    search.add(std::move(cause), delays_ns);
+}
+
+}  // namespace
+
+void find_host_parts(CauseSearch& search) {
+    for (const HostCause& row : kHostCauses) {
+        find_host_part(search, row);
+    }
+}
+
+}  // namespace titan::analyzer

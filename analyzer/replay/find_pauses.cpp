@@ -1,0 +1,172 @@
+// Pauses: single steps of single ranks, at different times (a collector of garbage), or of all ranks at once.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cause_search.h"
+#include "host/words.h"
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kLeastPause = 0.08;    // share of a step
+constexpr double kPauseStandsOut = 6;   // times the spread of a rank's steps
+constexpr double kSeldom = 0.34;        // share of its steps
+constexpr double kLeastRanks = 0.2;     // share of the ranks that pause now and then
+constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes no call for
+constexpr double kTogetherShare = 0.6;  // share of the pausing ranks that pause in one step
+constexpr size_t kLeastTimes = 2;
+constexpr double kAllPause = 0.5;  // share of the ranks
+
+// What a rank is longer by than its peers in the steps in which it stands out, if these are few.
+RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns) {
+    RankSteps pauses_ns(search.ranks(), search.steps());
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        std::vector<double> longer_ns;
+        for (size_t s = 0; s < search.steps(); ++s) {
+            longer_ns.push_back(search.left_ns.at(r, s) - usual_ns.at(r, s));
+        }
+        const double middle_ns = median_of(longer_ns);
+        const double least_ns =
+            std::max(kLeastPause * search.step_ns(), kPauseStandsOut * spread_of(longer_ns)) + middle_ns;
+        const auto times = std::count_if(longer_ns.begin(), longer_ns.end(), [&](double ns) { return ns > least_ns; });
+        if (static_cast<double>(times) > kSeldom * static_cast<double>(search.steps())) {
+            continue;
+        }
+        for (size_t s = 0; s < search.steps(); ++s) {
+            pauses_ns.at(r, s) = longer_ns[s] > least_ns ? longer_ns[s] - middle_ns : 0;
+        }
+    }
+    return pauses_ns;
+}
+
+// On ranks of one host alone of several, or in the same steps: it is no collector that makes them pause.
+bool have_one_cause(const CauseSearch& search, const RankSteps& pauses_ns) {
+    std::set<std::string> hosts;
+    std::set<std::string> all_hosts;
+    std::set<size_t> ranks;
+    std::set<size_t> steps;
+    size_t pauses = 0;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        all_hosts.insert(search.process(r).host);
+        for (size_t s = 0; s < search.steps(); ++s) {
+            if (pauses_ns.at(r, s) > 0) {
+                hosts.insert(search.process(r).host);
+                ranks.insert(r);
+                steps.insert(s);
+                ++pauses;
+            }
+        }
+    }
+    return (hosts.size() == 1 && all_hosts.size() > 1) ||
+           static_cast<double>(pauses) > kTogetherShare * static_cast<double>(ranks.size() * steps.size());
+}
+
+size_t pausing_ranks(const RankSteps& pauses_ns) {
+    size_t count = 0;
+    for (size_t r = 0; r < pauses_ns.ranks(); ++r) {
+        const std::vector<double> own = pauses_ns.of_rank(r);
+        count += std::any_of(own.begin(), own.end(), [](double ns) { return ns > 0; }) ? 1 : 0;
+    }
+    return count;
+}
+
+// The host made no call in a pause: it neither computed on the GPU nor allocated.
+double share_in_one_piece(const CauseSearch& search, const RankSteps& pauses_ns) {
+    double pause_ns = 0, piece_ns = 0;
+    const RankSteps usual_gap_ns = search.usual_of_peers(search.work.of(HostPart::kOneGap));
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        for (size_t s = 0; s < search.steps(); ++s) {
+            if (pauses_ns.at(r, s) > 0) {
+                const double gap_ns = search.work.of(HostPart::kOneGap).at(r, s) - usual_gap_ns.at(r, s);
+                pause_ns += pauses_ns.at(r, s);
+                piece_ns += std::clamp(gap_ns, 0.0, pauses_ns.at(r, s));
+            }
+        }
+    }
+    return pause_ns > 0 ? piece_ns / pause_ns : 0;
+}
+
+void find_pauses_of_ranks(CauseSearch& search) {
+    const RankSteps pauses_ns = pauses_of(search, search.usual_of_peers(search.left_ns));
+    const size_t ranks = pausing_ranks(pauses_ns);
+    size_t pauses = 0;
+    std::vector<double> lengths_ns;
+    for (const double ns : pauses_ns.all()) {
+        if (ns > 0) {
+            ++pauses;
+            lengths_ns.push_back(ns);
+        }
+    }
+    if (ranks < 2 || static_cast<double>(ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
+        pauses < std::max<size_t>(4, ranks) || have_one_cause(search, pauses_ns)) {
+        return;
+    }
+    SlowCause cause;
+    cause.of_class = CauseClass::kGarbageCollection;
+    cause.ranks = search.struck_ranks(pauses_ns);
+    cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own", pauses,
+                                         fine_duration_text(median_of(lengths_ns)), ranks, search.ranks()));
+    const double in_one_piece = share_in_one_piece(search, pauses_ns);
+    cause.evidence.emplace_back(in_one_piece >= kInOnePiece
+                                    ? "in one piece: the host calls neither CUDA nor NCCL all the while"
+                                    : "whether the hosts pause in one piece, the record does not show");
+    search.add(std::move(cause), pauses_ns);
+}
+
+void find_pauses_of_all(CauseSearch& search) {
+    std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
+    RankSteps pauses_ns(search.ranks(), search.steps());
+    std::vector<size_t> when;
+    for (size_t s = 0; s < search.steps(); ++s) {
+        size_t paused = 0;
+        for (size_t r = 0; r < search.ranks(); ++r) {
+            const double longer_ns = search.left_ns.at(r, s) - usual_ns[r];
+            if (longer_ns > 2 * kLeastPause * search.step_ns()) {
+                pauses_ns.at(r, s) = longer_ns;
+                ++paused;
+            }
+        }
+        if (static_cast<double>(paused) > kAllPause * static_cast<double>(search.ranks())) {
+            when.push_back(s);
+        } else {
+            for (size_t r = 0; r < search.ranks(); ++r) {
+                pauses_ns.at(r, s) = 0;
+            }
+        }
+    }
+    if (when.size() < kLeastTimes || when.size() > kSeldom * static_cast<double>(search.steps())) {
+        return;
+    }
+    std::vector<double> distances;
+    for (size_t i = 1; i < when.size(); ++i) {
+        distances.push_back(static_cast<double>(when[i] - when[i - 1]));
+    }
+    const double every = median_of(distances);
+    const auto regular = std::count(distances.begin(), distances.end(), every);
+    if (every < 2 || static_cast<size_t>(regular) * 2 < distances.size()) {
+        return;
+    }
+    SlowCause cause;
+    cause.of_class = CauseClass::kCheckpoint;
+    cause.ranks = search.struck_ranks(pauses_ns);
+    cause.evidence.push_back(
+        fmt::format("all ranks pause at once every {:.0f} steps, {} times, as for a checkpoint or a validation; no "
+                    "span says what for",
+                    every, when.size()));
+    search.add(std::move(cause), pauses_ns);
+}
+
+}  // namespace
+
+void find_pauses(CauseSearch& search) {
+    if (search.graph.sample == 1) {  // else steps differ by which of their calls were seen
+        find_pauses_of_all(search);
+    }
+    find_pauses_of_ranks(search);
+}
+
+}  // namespace titan::analyzer

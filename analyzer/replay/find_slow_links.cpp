@@ -1,0 +1,192 @@
+// Calls that take longer than their like between other ranks, or than before, though nobody came late to them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "cause_search.h"
+#include "host/words.h"
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kTimesLike = 1.4;    // times as long as its like
+constexpr double kLeastLike = 2;      // other routes
+constexpr double kLeastNs = 100'000;  // longer than its like
+constexpr size_t kLeastCalls = 8;
+
+struct Route {
+    uint32_t index = 0;
+    std::vector<double> ran_ns;  // node by node
+    std::vector<uint32_t> nodes;
+    std::vector<uint32_t> steps;
+    double median_ns = 0;
+    double slow_ns = 0;  // since it is slow
+    double usual_ns = 0;
+    size_t first_step = 0;
+};
+
+using Like = std::tuple<OpKind, uint8_t, int32_t>;  // operation, size, members
+
+class SlowLinks {
+  public:
+    explicit SlowLinks(CauseSearch& search) : search_(search) {}
+
+    void find() {
+        collect();
+        std::vector<const Route*> slow;
+        for (auto& [like, routes] : likes_) {
+            judge(routes, slow);
+        }
+        if (!slow.empty()) {
+            tell(slow);
+        }
+    }
+
+  private:
+    void collect() {
+        const StepGraph& graph = search_.graph;
+        std::vector<Route> routes(graph.routes.size());
+        for (size_t r = 0; r < graph.ranks(); ++r) {
+            for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
+                // Of a group of several meetings it is not known which took long.
+                if (graph.piece_begin[n + 1] - graph.piece_begin[n] != 1) {
+                    continue;
+                }
+                const uint32_t piece = graph.pieces[graph.piece_begin[n]];
+                if ((piece & StepGraph::kDoesNotWait) == 0 && graph.nodes[n].run_ns > 0) {
+                    Route& route = routes[graph.meeting_route[piece]];
+                    route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
+                    route.nodes.push_back(n);
+                    route.steps.push_back(graph.nodes[n].step);
+                }
+            }
+        }
+        for (uint32_t i = 0; i < routes.size(); ++i) {
+            if (routes[i].ran_ns.size() >= kLeastCalls) {
+                const StepRoute& of = graph.routes[i];
+                routes[i].index = i;
+                routes[i].median_ns = median_of(routes[i].ran_ns);
+                const int32_t size = of.is_pair() ? 2 : search_.run.communicators[of.communicator].size;
+                likes_[{of.kind, of.size_bits, size}].push_back(std::move(routes[i]));
+            }
+        }
+    }
+
+    static double median_in(const Route& route, size_t from_step, size_t to_step) {
+        std::vector<double> ran_ns;
+        for (size_t i = 0; i < route.ran_ns.size(); ++i) {
+            if (route.steps[i] >= from_step && route.steps[i] < to_step) {
+                ran_ns.push_back(route.ran_ns[i]);
+            }
+        }
+        return median_of(std::move(ran_ns));
+    }
+
+    // The step at which the calls became slow; 0 where they always were.
+    size_t onset(const Route& route, double usual_ns) const {
+        std::vector<double> of_step;
+        for (size_t s = 0; s < search_.steps(); ++s) {
+            of_step.push_back(median_in(route, s, s + 1));
+        }
+        const double between_ns = (usual_ns + quantile_of(of_step, 0.75)) / 2;
+        size_t first = search_.steps();
+        while (first > 0 && (of_step[first - 1] > between_ns || of_step[first - 1] == 0)) {
+            --first;
+        }
+        return first;
+    }
+
+    void judge(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
+        std::vector<double> medians;
+        for (const Route& route : routes) {
+            medians.push_back(route.median_ns);
+        }
+        const double like_ns = median_of(medians);
+        for (Route& route : routes) {
+            const double low_ns = quantile_of(route.ran_ns, 0.1);
+            route.usual_ns = static_cast<double>(routes.size()) > kLeastLike ? like_ns : low_ns;
+            route.first_step = onset(route, route.usual_ns);
+            if (route.first_step + 2 >= search_.steps() ||
+                (static_cast<double>(routes.size()) <= kLeastLike && route.first_step < 2)) {
+                continue;
+            }
+            route.slow_ns = median_in(route, route.first_step, search_.steps());
+            if (route.slow_ns > kTimesLike * route.usual_ns && route.slow_ns > route.usual_ns + kLeastNs) {
+                slow.push_back(&route);
+            }
+        }
+    }
+
+    std::set<std::string> hosts_of(const StepRoute& route) const {
+        std::set<std::string> hosts;
+        const Communicator& communicator = search_.run.communicators[route.communicator];
+        for (const MemberRef ref : communicator.members) {
+            const int32_t rank = search_.run.member(ref).rank;
+            if (!route.is_pair() || rank == route.from || rank == route.to) {
+                hosts.insert(search_.run.process(ref).host);
+            }
+        }
+        return hosts;
+    }
+
+    // In all slow routes, and together in no other.
+    std::set<std::string> common_hosts(const std::vector<const Route*>& slow) const {
+        std::set<std::string> common = hosts_of(search_.graph.routes[slow.front()->index]);
+        for (const Route* route : slow) {
+            std::set<std::string> both;
+            const std::set<std::string> hosts = hosts_of(search_.graph.routes[route->index]);
+            std::set_intersection(common.begin(), common.end(), hosts.begin(), hosts.end(),
+                                  std::inserter(both, both.end()));
+            common = std::move(both);
+        }
+        return common;
+    }
+
+    void tell(const std::vector<const Route*>& slow) {
+        Durations without = search_.recorded();
+        SlowCause cause;
+        cause.of_class = CauseClass::kSlowLink;
+        size_t first = search_.steps();
+        const Route* worst = slow.front();
+        std::set<int> ranks;
+        for (const Route* route : slow) {
+            const double factor = route->usual_ns / route->slow_ns;
+            for (size_t i = 0; i < route->nodes.size(); ++i) {
+                if (route->steps[i] >= route->first_step) {
+                    without.run_ns[route->nodes[i]] *= static_cast<float>(factor);
+                }
+            }
+            first = std::min(first, route->first_step);
+            worst = route->slow_ns - route->usual_ns > worst->slow_ns - worst->usual_ns ? route : worst;
+            const StepRoute& of = search_.graph.routes[route->index];
+            for (const MemberRef ref : search_.run.communicators[of.communicator].members) {
+                const Member& member = search_.run.member(ref);
+                if (member.global_rank >= 0 && (!of.is_pair() || member.rank == of.from || member.rank == of.to)) {
+                    ranks.insert(member.global_rank);
+                }
+            }
+        }
+        cause.ranks.assign(ranks.begin(), ranks.end());
+        const std::set<std::string> hosts = common_hosts(slow);
+        cause.hosts.assign(hosts.begin(), hosts.end());
+        cause.since_step = search_.since(first);
+        const StepRoute& of = search_.graph.routes[worst->index];
+        cause.evidence.push_back(fmt::format(
+            "{} between {} takes {}, its like {} (medians, counted from the last arrival)", format::name_of(of.kind),
+            ranks_text(cause.ranks), fine_duration_text(worst->slow_ns), fine_duration_text(worst->usual_ns)));
+        search_.add(std::move(cause), without);
+    }
+
+    CauseSearch& search_;
+    std::map<Like, std::vector<Route>> likes_;
+};
+
+}  // namespace
+
+void find_slow_links(CauseSearch& search) { SlowLinks(search).find(); }
+
+}  // namespace titan::analyzer

@@ -1,0 +1,227 @@
+// Work that is spread unevenly: over the stages of a pipeline, or over ranks, in each step otherwise.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "cause_search.h"
+#include "host/words.h"
+#include "layout.h"
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kUnevenStage = 1.1;    // times the mean of the stages
+constexpr double kAloneAbove = 2;       // times what the other stages differ by
+constexpr double kUnevenSpread = 0.08;  // standard deviation of the same work, as a share of it
+constexpr double kTogether = 0.6;       // correlation of parts of a step
+constexpr double kLargePart = 0.01;     // share of a step
+constexpr size_t kMostParts = 48;
+constexpr size_t kMostSampled = 32;  // ranks
+
+double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+    double mean_a = 0, mean_b = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+        mean_a += a[i] / static_cast<double>(a.size());
+        mean_b += b[i] / static_cast<double>(a.size());
+    }
+    double ab = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+        ab += (a[i] - mean_a) * (b[i] - mean_b);
+        aa += (a[i] - mean_a) * (a[i] - mean_a);
+        bb += (b[i] - mean_b) * (b[i] - mean_b);
+    }
+    return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
+}
+
+}  // namespace
+
+namespace {
+
+// How much the nodes of a slot differ over ranks that do the same and over steps, as a share of their usual length; and
+// what they would take if they were even.
+struct Evenness {
+    double spread = 0;  // mean over the nodes' time
+    Durations even;
+};
+
+Evenness evenness_of(const CauseSearch& search) {
+    const StepGraph& graph = search.graph;
+    std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> slots;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
+            slots[{graph.roles[r], graph.nodes[n].slot}].push_back(n);
+        }
+    }
+    Evenness result{0, search.recorded()};
+    double all_ns = 0;
+    for (const auto& [slot, nodes] : slots) {
+        std::vector<double> own;
+        double sum_ns = 0;
+        for (const uint32_t n : nodes) {
+            own.push_back(static_cast<double>(search.recorded().own_ns[n]));
+            sum_ns += std::max(0.0, own.back());
+        }
+        const double usual_ns = median_of(own);
+        if (usual_ns <= 0) {
+            continue;
+        }
+        result.spread += static_cast<double>(nodes.size()) * spread_of(own);
+        all_ns += sum_ns;
+        const double mean_ns = sum_ns / static_cast<double>(nodes.size());
+        for (const uint32_t n : nodes) {
+            result.even.own_ns[n] = static_cast<float>(mean_ns);
+        }
+    }
+    result.spread = all_ns > 0 ? result.spread / all_ns : 0;
+    return result;
+}
+
+// By slot of a rank's large nodes: by how much its own time changes from step to step. What changes once, for all steps
+// behind it, is no length of a sequence.
+std::vector<std::vector<double>> changes_of(const CauseSearch& search, size_t rank) {
+    const StepGraph& graph = search.graph;
+    std::vector<std::vector<double>> parts;
+    for (uint32_t n = graph.begin[rank]; n < graph.begin[rank + 1]; ++n) {
+        const StepNode& node = graph.nodes[n];
+        parts.resize(std::max<size_t>(parts.size(), node.slot + 1));
+        parts[node.slot].resize(search.steps(), 0);
+        parts[node.slot][node.step] = static_cast<double>(search.recorded().own_ns[n]);
+    }
+    std::erase_if(parts, [&](const std::vector<double>& part) {
+        return part.empty() || median_of(part) < kLargePart * search.step_ns();
+    });
+    parts.resize(std::min(parts.size(), kMostParts));
+    for (std::vector<double>& part : parts) {
+        std::adjacent_difference(part.begin(), part.end(), part.begin());
+        part.erase(part.begin());
+        const double most_ns = 4 * spread_of(part);  // a pause is no length either
+        for (double& ns : part) {
+            ns = std::clamp(ns, -most_ns, most_ns);
+        }
+    }
+    return parts;
+}
+
+// How well each large part of a rank's step goes with another one (its forward with its backward): the middle of the
+// parts, and of the ranks.
+double parts_together(const CauseSearch& search) {
+    std::vector<double> of_ranks;
+    for (size_t r = 0; r < search.ranks(); r += 1 + search.ranks() / kMostSampled) {
+        const std::vector<std::vector<double>> parts = changes_of(search, r);
+        std::vector<double> of_parts;
+        for (size_t i = 0; i < parts.size(); ++i) {
+            double best = 0;
+            for (size_t j = 0; j < parts.size(); ++j) {
+                best = i == j ? best : std::max(best, correlation(parts[i], parts[j]));
+            }
+            of_parts.push_back(best);
+        }
+        if (of_parts.size() > 1) {
+            of_ranks.push_back(median_of(std::move(of_parts)));
+        }
+    }
+    return median_of(std::move(of_ranks));
+}
+
+}  // namespace
+
+void find_uneven_sequences(CauseSearch& search) {
+    if (search.ranks() < 2 || search.graph.sample > 1) {  // else it is other calls that are seen in each step
+        return;
+    }
+    Evenness evenness = evenness_of(search);
+    const double together = parts_together(search);
+    if (evenness.spread < kUnevenSpread || together < kTogether) {
+        return;
+    }
+    SlowCause cause;
+    cause.of_class = CauseClass::kUnevenSequences;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        cause.ranks.push_back(search.rank_number(r));
+    }
+    cause.evidence.push_back(fmt::format(
+        "the same part of a step differs by {:.0f}% (standard deviation) over steps and ranks that do the same",
+        100 * evenness.spread));
+    cause.evidence.push_back(
+        fmt::format("parts of a step (forward and backward) take longer together: correlation {:.2f}", together));
+    if (search.add(std::move(cause), evenness.even)) {
+        for (size_t r = 0; r < search.ranks(); ++r) {
+            const double usual_ns = median_of(search.left_ns.of_rank(r));
+            for (size_t s = 0; s < search.steps(); ++s) {
+                search.left_ns.at(r, s) = usual_ns;
+            }
+        }
+    }
+}
+
+void find_uneven_stages(CauseSearch& search) {
+    std::map<int, std::vector<size_t>> by_stage;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        const RankPlace* place =
+            search.run.layout == nullptr ? nullptr : search.run.layout->place_of(search.rank_number(r));
+        if (place == nullptr || place->in(Role::kPipeline) < 0) {
+            return;
+        }
+        by_stage[place->in(Role::kPipeline)].push_back(r);
+    }
+    if (by_stage.size() < 2) {
+        return;
+    }
+    std::map<int, double> work_ns;
+    double mean_ns = 0;
+    int heaviest = by_stage.begin()->first;
+    for (const auto& [stage, ranks] : by_stage) {
+        std::vector<double> all;
+        for (const size_t r : ranks) {
+            const std::vector<double> own = search.left_ns.of_rank(r);
+            all.insert(all.end(), own.begin(), own.end());
+        }
+        work_ns[stage] = median_of(std::move(all));
+        mean_ns += work_ns[stage] / static_cast<double>(by_stage.size());
+        heaviest = work_ns[stage] > work_ns[heaviest] ? stage : heaviest;
+    }
+    if (work_ns[heaviest] < kUnevenStage * mean_ns) {
+        return;
+    }
+    double least_ns = 1e300, most_ns = 0;  // of the other stages
+    std::string words;
+    for (const auto& [stage, ns] : work_ns) {
+        if (stage != heaviest) {
+            least_ns = std::min(least_ns, ns);
+            most_ns = std::max(most_ns, ns);
+        }
+        words += fmt::format("{}stage {} {}", words.empty() ? "" : ", ", stage, fine_duration_text(ns));
+    }
+    std::vector<double> others_ns;
+    for (const auto& [stage, ns] : work_ns) {
+        if (stage != heaviest) {
+            others_ns.push_back(ns);
+        }
+    }
+    const double usual_ns = median_of(std::move(others_ns));
+    const int last = by_stage.rbegin()->first;
+    const bool alone = work_ns[heaviest] - most_ns > kAloneAbove * (most_ns - least_ns);
+    RankSteps amounts_ns(search.ranks(), search.steps());
+    for (const auto& [stage, ranks] : by_stage) {
+        for (const size_t r : ranks) {
+            for (size_t s = 0; s < search.steps(); ++s) {
+                amounts_ns.at(r, s) = search.left_ns.at(r, s) * std::max(0.0, 1 - usual_ns / work_ns[stage]);
+            }
+        }
+    }
+    SlowCause cause;
+    cause.of_class = heaviest == last && alone ? CauseClass::kLastStage : CauseClass::kUnevenStages;
+    cause.stage = heaviest;
+    for (const size_t r : by_stage[heaviest]) {
+        cause.ranks.push_back(search.rank_number(r));
+    }
+    std::sort(cause.ranks.begin(), cause.ranks.end());
+    cause.evidence.push_back("own work in a step (medians): " + words);
+    search.add(std::move(cause), amounts_ns);
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,22 @@
+// Plays a graph of steps with other durations. A pure function of them.
+#pragma once
+
+#include <vector>
+
+#include "step_graph.h"
+
+namespace titan::analyzer {
+
+// Durations by node: those of the graph, or edited.
+struct Durations {
+    std::vector<float> own_ns;
+    std::vector<float> run_ns;
+};
+Durations recorded_durations(const StepGraph& graph);
+
+struct Replayed {
+    double step_ns = 0;  // mean over ranks and steps
+};
+Replayed replay(const StepGraph& graph, const Durations& durations);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,87 @@
+#include "slow_causes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cause_search.h"
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+struct CauseRow {
+    std::string_view name;
+    std::string_view what;
+    std::string_view without;
+};
+constexpr CauseRow kCauses[] = {
+#define CAUSE(id, name, what, without) {name, what, without},
+#include "causes.def"
+};
+
+const CauseRow& row_of(CauseClass cause) { return kCauses[static_cast<size_t>(cause)]; }
+
+std::string whom_text(const SlowCause& cause) {
+    if (cause.of_class == CauseClass::kSlowHost || cause.of_class == CauseClass::kSlowLink) {
+        std::string hosts;
+        for (const std::string& host : cause.hosts) {
+            hosts += (hosts.empty() ? "" : cause.hosts.back() == host ? " and " : ", ") + host;
+        }
+        return (cause.hosts.size() == 1 ? "host " : "hosts ") + hosts;
+    }
+    return cause.stage ? fmt::format("stage {}", *cause.stage) : ranks_text(cause.ranks);
+}
+
+std::string filled(std::string_view words, const std::string& whom) {
+    std::string text(words);
+    if (const size_t place = text.find("{}"); place != std::string::npos) {
+        text.replace(place, 2, whom);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string_view name_of(CauseClass cause) { return row_of(cause).name; }
+
+std::string what_text(const SlowCause& cause) { return filled(row_of(cause.of_class).what, whom_text(cause)); }
+
+std::string counterfactual_text(const SlowCauses& all, const SlowCause& cause) {
+    return fmt::format("the step takes {}; {} {}", fine_duration_text(all.step_ns),
+                       fine_duration_text(all.without_ns(cause)),
+                       filled(row_of(cause.of_class).without, whom_text(cause)));
+}
+
+SlowCauses slow_causes(const Run& run, const Timing& timing) {
+    const StepGraph graph = step_graph(run, timing.clocks);
+    SlowCauses all;
+    all.missing = graph.missing;
+    all.why_none = graph.why_none;
+    if (!all.why_none.empty()) {
+        return all;
+    }
+    all.step_ns = graph.step_ns;
+    all.first_step = graph.first_step;
+    all.steps = graph.steps;
+    all.by_period = graph.by_period;
+    if (!graph.by_device) {
+        all.missing.emplace_back(
+            "GPU times are not recorded: hosts tell when ranks came to their calls, and "
+            "synchronisations when calls had ended");
+    }
+    CauseSearch search(run, timing, graph);
+    find_host_parts(search);
+    find_slow_links(search);
+    find_uneven_sequences(search);
+    find_uneven_stages(search);
+    find_pauses(search);
+    find_slow_ranks(search);
+    find_everyone(search);
+    all.causes = std::move(search.causes);
+    std::stable_sort(all.causes.begin(), all.causes.end(),
+                     [](const SlowCause& a, const SlowCause& b) { return a.cost_ns > b.cost_ns; });
+    return all;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,62 @@
+// Why the steps of a run take long, and what they would take without each cause.
+//
+//     Run, Clocks --> StepGraph --> StepWork -------- recognisers --------> edits of durations
+//                         |                                                     |
+//                         +--> replay as recorded ---- compared ---- replay with each edit --> SlowCause
+//
+// Recognisers run in an order; what one explains, the next no longer sees. A cause is told if the replay without it is
+// faster by more than chance.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "run.h"
+#include "step_graph.h"
+#include "timing.h"
+
+namespace titan::analyzer {
+
+enum class CauseClass : uint8_t {
+#define CAUSE(id, name, what, without) id,
+#include "causes.def"
+};
+
+std::string_view name_of(CauseClass cause);
+// Ranks are late, of themselves or because of their host.
+constexpr bool is_of_ranks(CauseClass cause) { return cause <= CauseClass::kSlowHost; }
+
+struct SlowCause {
+    CauseClass of_class{};
+    std::vector<int> ranks;  // sorted; of causes of all ranks: those that it strikes
+    std::vector<std::string> hosts;
+    std::optional<int> stage;
+    std::optional<int64_t> since_step;  // it was not there before, in steps that the record holds
+    double cost_ns = 0;                 // of a step, in the mean
+    std::string slow_part;
+    std::vector<std::string> evidence;
+};
+
+struct SlowCauses {
+    double step_ns = 0;  // mean
+    int64_t first_step = 0;
+    size_t steps = 0;
+    bool by_period = false;
+    std::vector<SlowCause> causes;     // the most costly first
+    std::vector<std::string> missing;  // what could not be seen
+    std::string why_none;              // why nothing could be played; empty otherwise
+
+    double without_ns(const SlowCause& cause) const { return step_ns - cause.cost_ns; }
+    double share(const SlowCause& cause) const { return step_ns > 0 ? cause.cost_ns / step_ns : 0; }
+};
+
+SlowCauses slow_causes(const Run& run, const Timing& timing);
+
+// "the step takes 934 ms; 812 ms if rank 37 were as fast as the others".
+std::string counterfactual_text(const SlowCauses& all, const SlowCause& cause);
+// "the GPU of rank 37 is slow".
+std::string what_text(const SlowCause& cause);
+
+}  // namespace titan::analyzer

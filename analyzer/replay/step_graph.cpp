@@ -1,0 +1,596 @@
+#include "step_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <unordered_map>
+
+#include "base/hash.h"
+#include "collective_instances.h"
+#include "graph_order.h"
+#include "host/words.h"
+#include "robust.h"
+#include "same_work.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr uint32_t kLeastSteps = 4;
+constexpr int64_t kMostSteps = 8192;      // numbers that lie so far apart count something else
+constexpr double kAtOnceNs = 50'000;      // a call that comes so soon after an end had queued behind it
+constexpr double kLaterNs = 300'000;      // and one so late after it had not
+constexpr double kOftenQueued = 0.15;     // share of steps in which it comes at once, and in which it comes later
+constexpr size_t kLookBack = 8;           // nodes among which is what a node waited for
+constexpr double kGoodClockNs = 3e6;      // bound of an aligned clock
+constexpr uint32_t kMostApart = 1 << 20;  // of sequence numbers of one communicator: more is damage
+
+// A node with its times, on its own host's clock.
+struct RawNode {
+    int64_t entered_ns = 0;
+    int64_t arrived_ns = 0;
+    int64_t ended_ns = 0;  // 0 unknown
+    uint32_t step = 0;
+    uint32_t row = kNoIndex;
+};
+
+// The meetings of one communicator, or of one pair of its ranks in one direction, by sequence number.
+struct Channel {
+    int32_t from = -1;
+    int32_t to = -1;
+    int64_t base = -1;
+    std::deque<uint32_t> meetings;
+};
+
+struct StepRange {
+    int32_t first = 0;
+    int32_t last = -1;
+};
+
+// Steps whose calls are all there.
+StepRange whole_steps(const Process& process) {
+    StepRange range;
+    const size_t history = process.history.size();
+    if (process.steps.size() < 2 || process.call_times.empty() || process.call_times.size() > history) {
+        return range;
+    }
+    const size_t oldest = history - process.call_times.size();
+    // The step that the ring lost the beginning of is cut, too.
+    const bool cut = process.overwritten != 0 || oldest != 0;
+    for (size_t i = 0; i < process.steps.size(); ++i) {
+        const StepProfile& step = process.steps[i];
+        if (step.first_call < oldest + (cut ? 1 : 0) || step.first_call > history) {
+            continue;
+        }
+        if (range.last < range.first) {
+            range.first = step.step;
+        }
+        range.last = step.step;
+    }
+    return range;
+}
+
+const StepProfile* profile_of(const Process& process, int32_t step) {
+    const auto found = std::lower_bound(process.steps.begin(), process.steps.end(), step,
+                                        [](const StepProfile& one, int32_t wanted) { return one.step < wanted; });
+    return found == process.steps.end() || found->step != step ? nullptr : &*found;
+}
+
+class GraphBuilder {
+  public:
+    GraphBuilder(const Run& run, const Clocks& clocks) : run_(run), clocks_(clocks), all_roles_(roles_of(run)) {}
+
+    StepGraph build() {
+        if (!choose_steps()) {
+            return std::move(graph_);
+        }
+        for (const uint32_t process : graph_.processes) {
+            clocks_are_good_ &= clocks_.aligned(process) && clocks_.bound_ns(process) <= kGoodClockNs;
+            graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
+            add_process(process);
+        }
+        graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
+        graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
+        fill_nodes();
+        put_in_order();
+        return std::move(graph_);
+    }
+
+  private:
+    bool choose_steps() {
+        std::vector<int> without;
+        int32_t first = INT32_MIN;
+        int32_t last = INT32_MAX;
+        bool any_moments = false;
+        for (uint32_t p = 0; p < run_.processes.size(); ++p) {
+            const Process& process = run_.processes[p];
+            any_moments |= process.sees.moments;
+            const StepRange steps = whole_steps(process);
+            if (!process.sees.moments || steps.last < steps.first) {
+                without.push_back(process.rank);
+                continue;
+            }
+            graph_.processes.push_back(p);
+            graph_.by_period |= process.steps_by_period;
+            graph_.by_device &= process.gpu_progress;
+            graph_.sample = std::max(graph_.sample, process.gpu_sample);
+            first = std::max(first, steps.first);
+            last = std::min(last, steps.last);
+        }
+        if (graph_.processes.empty()) {
+            graph_.why_none =
+                !any_moments && !run_.processes.empty()
+                    ? "these records tell how long calls took, but not when they ran: what the step would "
+                      "take without a cause cannot be played"
+                    : "no steps are marked, and the calls repeat in no period: there is no step to speak of";
+            return false;
+        }
+        const int64_t steps = last < first ? 0 : int64_t{last} - first + 1;
+        if (steps > kMostSteps) {
+            graph_.why_none = "steps are not numbered one by one: those of different ranks cannot be compared";
+            return false;
+        }
+        graph_.steps = static_cast<uint32_t>(steps);
+        graph_.first_step = first;
+        if (graph_.steps < kLeastSteps) {
+            graph_.why_none = fmt::format("{} have fewer than {} steps in common on record: nothing to compare",
+                                          counted(graph_.ranks(), "rank"), kLeastSteps);
+            return false;
+        }
+        if (!without.empty()) {
+            graph_.missing.push_back(
+                ranks_text(without) + (without.size() == 1 ? " has" : " have") +
+                " no whole steps on record: what others wait for there counts as time of the calls");
+        }
+        if (!run_.missing_ranks.empty()) {
+            graph_.missing.push_back(ranks_text(run_.missing_ranks) +
+                                     (run_.missing_ranks.size() == 1 ? " has" : " have") +
+                                     " no record: what others wait for there counts as time of the calls");
+        }
+        measure_steps();
+        return true;
+    }
+
+    void measure_steps() {
+        const int32_t last = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
+        double sum_ns = 0;
+        size_t known = 0;
+        for (const uint32_t p : graph_.processes) {
+            const StepProfile* begin = profile_of(run_.processes[p], graph_.first_step);
+            const StepProfile* end = profile_of(run_.processes[p], last);
+            if (begin != nullptr && end != nullptr && end->end_ns > begin->begin_ns) {
+                sum_ns += static_cast<double>(end->end_ns - begin->begin_ns) / graph_.steps;
+                ++known;
+            }
+        }
+        graph_.step_ns = known == 0 ? 0 : sum_ns / static_cast<double>(known);
+    }
+
+    void add_process(uint32_t index) {
+        const Process& process = run_.processes[index];
+        const History& history = process.history;
+        const uint32_t oldest = history.size() - static_cast<uint32_t>(process.call_times.size());
+        const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
+        const uint32_t until = end_of_last(process);
+        channels_of_.assign(history.signatures.size(), nullptr);
+        const auto step_at = [&](size_t& i, uint32_t place) {
+            while (i + 1 < process.steps.size() && process.steps[i + 1].first_call <= place) {
+                ++i;
+            }
+            return process.steps[i].step;
+        };
+        size_t profile = 0;
+        int64_t entered_ns = process.call_times_from_ns;
+        uint64_t calls_of_last_step = all_roles_[index];
+        bool open = false;  // the newest node is of this process, and of the call before
+        for (uint32_t i = 0; i < process.call_times.size(); ++i) {
+            const CallTimes& times = process.call_times[i];
+            entered_ns += int64_t{times.since_before} * CallTimes::kUnitNs;
+            const uint32_t place = oldest + i;
+            const CallSignature& call = history[place];
+            if (place < process.steps.front().first_call || place >= until) {
+                continue;
+            }
+            const int32_t step = step_at(profile, place);
+            if (step < graph_.first_step || step > last_step || !format::moves_data(call.kind) || call.captured ||
+                call.row >= process.members.size()) {
+                open = false;
+                continue;
+            }
+            const bool joins = open && (times.sequence & CallTimes::kWithBefore) != 0;
+            add_call(index, call, times, entered_ns, static_cast<uint32_t>(step - graph_.first_step), joins);
+            open = true;
+            if (step == last_step) {
+                calls_of_last_step = mix_hash(calls_of_last_step, words_of(process.members[call.row], call, joins));
+            }
+        }
+        const auto role = static_cast<uint32_t>(role_numbers_.size());
+        graph_.roles.push_back(role_numbers_.try_emplace(calls_of_last_step, role).first->second);
+    }
+
+    // Equal for ranks that make the same call at the same place of a step: stages of a pipeline take turns differently.
+    static uint64_t words_of(const Member& member, const CallSignature& call, bool joins) {
+        const bool pair = format::class_of(call.kind) == format::OpClass::p2p;
+        const uint64_t direction = !pair ? 0 : call.peer > member.rank ? 1 : 2;
+        return static_cast<uint64_t>(call.kind) << 40 | static_cast<uint64_t>(static_cast<uint32_t>(member.size)) << 4 |
+               direction << 1 | (joins ? 1 : 0);
+    }
+
+    // The profiles end with the newest whole step; what comes behind it has no step of its own here.
+    static uint32_t end_of_last(const Process& process) {
+        const StepProfile& last = process.steps.back();
+        const uint32_t oldest = process.history.size() - static_cast<uint32_t>(process.call_times.size());
+        int64_t entered_ns = process.call_times_from_ns;
+        for (uint32_t i = 0; i < process.call_times.size(); ++i) {
+            entered_ns += int64_t{process.call_times[i].since_before} * CallTimes::kUnitNs;
+            if (oldest + i > last.first_call && entered_ns >= last.end_ns) {
+                return oldest + i;
+            }
+        }
+        return process.history.size();
+    }
+
+    void add_call(uint32_t index, const CallSignature& call, const CallTimes& times, int64_t entered_ns, uint32_t step,
+                  bool joins) {
+        const auto at = [&](uint32_t units) {
+            return units == kNoIndex ? 0 : entered_ns + int64_t{units} * CallTimes::kUnitNs;
+        };
+        if (!joins) {
+            graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
+            raw_.push_back({entered_ns, 0, 0, step, call.row});
+        }
+        RawNode& node = raw_.back();
+        const int64_t started_ns = at(times.started);
+        node.arrived_ns = std::max(node.arrived_ns, started_ns);
+        node.ended_ns = std::max(node.ended_ns, at(times.ended));
+        const uint32_t meeting = meeting_of(index, call, times.sequence & (CallTimes::kWithBefore - 1));
+        if (meeting != kNoIndex) {
+            const auto own = graph_.pieces.begin() + graph_.piece_begin.back();
+            if (std::find(own, graph_.pieces.end(), meeting) == graph_.pieces.end()) {
+                graph_.pieces.push_back(meeting);
+                ++graph_.meeting_size[meeting];
+            }
+        }
+    }
+
+    uint32_t meeting_of(uint32_t index, const CallSignature& call, uint32_t sequence) {
+        const Process& process = run_.processes[index];
+        const Member& member = process.members[call.row];
+        const bool pair = format::class_of(call.kind) == format::OpClass::p2p;
+        if (member.communicator == kNoIndex || sequence == CallTimes::kWithBefore - 1 ||
+            (pair && (call.kind != OpKind::kSend && call.kind != OpKind::kRecv)) ||
+            (pair && (call.peer < 0 || call.peer == member.rank))) {
+            return kNoIndex;
+        }
+        Channel*& channel = channels_of_[static_cast<size_t>(&call - process.history.signatures.data())];
+        if (channel == nullptr) {
+            const int32_t from = !pair ? -1 : call.kind == OpKind::kSend ? member.rank : call.peer;
+            const int32_t to = !pair ? -1 : call.kind == OpKind::kSend ? call.peer : member.rank;
+            channel = &channels_[{member.communicator, from, to}];
+            channel->from = from;
+            channel->to = to;
+        }
+        if (channel->base < 0) {
+            channel->base = sequence;
+        }
+        const int64_t distance = int64_t{sequence} - channel->base;
+        if (distance < -int64_t{kMostApart} || distance > int64_t{kMostApart}) {
+            return kNoIndex;
+        }
+        for (int64_t i = distance; i < 0; ++i) {
+            channel->meetings.push_front(kNoIndex);
+            --channel->base;
+        }
+        const auto place = static_cast<size_t>(int64_t{sequence} - channel->base);
+        if (place >= channel->meetings.size()) {
+            channel->meetings.resize(place + 1, kNoIndex);
+        }
+        uint32_t& meeting = channel->meetings[place];
+        if (meeting == kNoIndex) {
+            meeting = static_cast<uint32_t>(graph_.meeting_size.size());
+            graph_.meeting_size.push_back(0);
+            const uint64_t bytes = call.count * format::datatype_size_bytes(call.datatype);
+            graph_.meeting_route.push_back(
+                route_of({member.communicator, channel->from, channel->to, pair ? OpKind::kSend : call.kind,
+                          static_cast<uint8_t>(std::bit_width(bytes))}));
+        }
+        return meeting;
+    }
+
+    uint32_t route_of(const StepRoute& route) {
+        const uint64_t key = mix_hash(mix_hash(uint64_t{route.communicator} << 32 | static_cast<uint32_t>(route.from),
+                                               static_cast<uint32_t>(route.to)),
+                                      static_cast<uint64_t>(route.kind) << 8 | route.size_bits);
+        const auto [found, inserted] = routes_.try_emplace(key, static_cast<uint32_t>(graph_.routes.size()));
+        if (inserted) {
+            graph_.routes.push_back(route);
+        }
+        return found->second;
+    }
+
+    // Arrivals that nobody saw: when the host made the call, or what it had waited for before had ended.
+    void complete_arrivals() {
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            int64_t ended_ns = 0;
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                RawNode& node = raw_[n];
+                if (node.arrived_ns == 0) {
+                    node.arrived_ns = std::max(node.entered_ns, ended_ns);
+                }
+                node.ended_ns = node.ended_ns == 0 ? 0 : std::max(node.ended_ns, node.arrived_ns);
+                ended_ns = std::max(ended_ns, node.ended_ns);
+            }
+        }
+    }
+
+    // How calls came to the end of the one of their communicator before, in a slot, over all steps and ranks of a role.
+    struct Following {
+        uint32_t seen = 0;
+        uint32_t at_once = 0;
+        uint32_t later = 0;
+
+        bool overlaps() const {
+            const auto often = [this](uint32_t count) { return count > kOftenQueued * seen; };
+            return seen != 0 && often(at_once) && often(later);
+        }
+    };
+
+    // As far as the record is exact.
+    bool ends_before(size_t r, uint32_t one, uint32_t next) const {
+        const int64_t known_ns = resolution_ns(run_.processes[graph_.processes[r]]);
+        return raw_[one].ended_ns != 0 && raw_[one].ended_ns <= raw_[next].arrived_ns + known_ns;
+    }
+
+    // A node's own time counts from what ended last before it came, or, where nothing has ended since the node before
+    // it came, from that.
+    void chain_nodes() {
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            std::vector<uint32_t> came;
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                came.push_back(n);
+            }
+            std::stable_sort(came.begin(), came.end(),
+                             [this](uint32_t a, uint32_t b) { return raw_[a].arrived_ns < raw_[b].arrived_ns; });
+            for (size_t i = 1; i < came.size(); ++i) {
+                StepNode& node = graph_.nodes[came[i]];
+                node.before = came[i - 1];
+                int64_t since_ns = raw_[came[i - 1]].arrived_ns;
+                for (size_t j = i - std::min<size_t>(i, kLookBack); j < i; ++j) {
+                    if (ends_before(r, came[j], came[i]) && raw_[came[j]].ended_ns > since_ns) {
+                        node.before = came[j];
+                        node.after_end = true;
+                        since_ns = raw_[came[j]].ended_ns;
+                    }
+                }
+            }
+            graph_.last.push_back(came.empty() ? kNoIndex : came.back());
+            came_.push_back(std::move(came));
+        }
+    }
+
+    void find_overlaps() {
+        std::vector<std::vector<Following>> slots;  // by role
+        const auto slot_of = [&](size_t r, uint32_t n) -> Following& {
+            slots.resize(std::max<size_t>(slots.size(), graph_.roles[r] + 1));
+            std::vector<Following>& of_role = slots[graph_.roles[r]];
+            of_role.resize(std::max<size_t>(of_role.size(), graph_.nodes[n].slot + 1));
+            return of_role[graph_.nodes[n].slot];
+        };
+        const auto for_each_following = [&](const auto& visit) {
+            for (size_t r = 0; r < graph_.ranks(); ++r) {
+                for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                    const uint32_t before = graph_.nodes[n].before;
+                    if (graph_.nodes[n].after_end && raw_[before].row == raw_[n].row) {
+                        visit(r, n, before);
+                    }
+                }
+            }
+        };
+        for_each_following([&](size_t r, uint32_t n, uint32_t before) {
+            const auto known_ns = static_cast<double>(resolution_ns(run_.processes[graph_.processes[r]]));
+            const auto after_ns = static_cast<double>(raw_[n].arrived_ns - raw_[before].ended_ns);
+            Following& slot = slot_of(r, n);
+            ++slot.seen;
+            slot.at_once += after_ns < known_ns + kAtOnceNs ? 1 : 0;
+            slot.later += after_ns > 2 * known_ns + kLaterNs ? 1 : 0;
+        });
+        for_each_following([&](size_t r, uint32_t n, uint32_t before) {
+            if (slot_of(r, n).overlaps()) {
+                graph_.nodes[n].after_end = false;
+                graph_.nodes[n].after = before;
+            }
+        });
+    }
+
+    void fill_nodes() {
+        complete_arrivals();
+        graph_.nodes.resize(raw_.size());
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            uint32_t slot = 0;
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                slot = n != graph_.begin[r] && raw_[n].step == raw_[n - 1].step ? slot + 1 : 0;
+                graph_.nodes[n].step = raw_[n].step;
+                graph_.nodes[n].slot = slot;
+            }
+        }
+        chain_nodes();
+        find_overlaps();
+        fill_own_times();
+        bound_queued();
+        fill_run_times();
+    }
+
+    // When a node that came right at the end of what it queued behind would have come without that, is not known: no
+    // later, and hardly later than where it did not queue.
+    void bound_queued() {
+        std::vector<std::vector<std::vector<double>>> free_ns;  // by role and slot
+        const auto slot_of = [&](size_t r, uint32_t n) -> std::vector<double>& {
+            free_ns.resize(std::max<size_t>(free_ns.size(), graph_.roles[r] + 1));
+            auto& of_role = free_ns[graph_.roles[r]];
+            of_role.resize(std::max<size_t>(of_role.size(), graph_.nodes[n].slot + 1));
+            return of_role[graph_.nodes[n].slot];
+        };
+        const auto for_each_queued = [&](const auto& visit) {
+            for (size_t r = 0; r < graph_.ranks(); ++r) {
+                const auto known_ns = static_cast<double>(resolution_ns(run_.processes[graph_.processes[r]]));
+                for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                    if (const uint32_t after = graph_.nodes[n].after; after != kNoIndex) {
+                        const auto later_ns = static_cast<double>(raw_[n].arrived_ns - raw_[after].ended_ns);
+                        visit(r, n, later_ns < known_ns + kAtOnceNs);
+                    }
+                }
+            }
+        };
+        for_each_queued([&](size_t r, uint32_t n, bool queued) {
+            if (!queued) {
+                slot_of(r, n).push_back(static_cast<double>(graph_.nodes[n].own_ns));
+            }
+        });
+        for (auto& of_role : free_ns) {
+            for (std::vector<double>& of_slot : of_role) {
+                of_slot.assign(1, median_of(of_slot));
+            }
+        }
+        for_each_queued([&](size_t r, uint32_t n, bool queued) {
+            if (queued) {
+                float& own_ns = graph_.nodes[n].own_ns;
+                own_ns = std::min(own_ns, static_cast<float>(slot_of(r, n).front()));
+            }
+        });
+    }
+
+    double common_ns(size_t r, int64_t time_ns) const {
+        return static_cast<double>(clocks_.common_ns(graph_.processes[r], time_ns) - origin_ns_);
+    }
+
+    void fill_own_times() {
+        const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
+        std::vector<int64_t> began_ns;
+        origin_ns_ = INT64_MAX;
+        for (const uint32_t p : graph_.processes) {
+            const StepProfile* const first = profile_of(run_.processes[p], graph_.first_step);
+            began_ns.push_back(first == nullptr ? 0 : first->begin_ns);
+            origin_ns_ = std::min(origin_ns_, clocks_.common_ns(p, began_ns.back()));
+        }
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            graph_.began_ns.push_back(common_ns(r, began_ns[r]));
+            const StepProfile* const last = profile_of(run_.processes[graph_.processes[r]], last_step);
+            const bool any = graph_.last[r] != kNoIndex;
+            const int64_t ended_ns =
+                !any ? 0 : std::max(raw_[graph_.last[r]].ended_ns, raw_[graph_.last[r]].arrived_ns);
+            graph_.tail_ns.push_back(
+                last == nullptr || !any ? 0 : static_cast<double>(std::max<int64_t>(0, last->end_ns - ended_ns)));
+            for (const uint32_t n : came_[r]) {
+                StepNode& node = graph_.nodes[n];
+                const uint32_t before = node.before;
+                const int64_t since_ns = before == kNoIndex ? began_ns[r]
+                                         : node.after_end   ? raw_[before].ended_ns
+                                                            : raw_[before].arrived_ns;
+                node.own_ns = static_cast<float>(raw_[n].arrived_ns - since_ns);  // below 0: seen late
+                node.host_late = raw_[n].entered_ns > since_ns &&
+                                 raw_[n].entered_ns - since_ns > (raw_[n].arrived_ns - since_ns) / 2;
+            }
+        }
+    }
+
+    // Of a collective alone, what its last member spent in it; of others, what is left behind the last arrival.
+    void fill_run_times() {
+        const size_t meetings = graph_.meeting_size.size();
+        std::vector<double> least_ns(meetings, 1e300);
+        std::vector<double> last_ns(meetings, -1e300);
+        for_each_piece([&](size_t r, uint32_t n, uint32_t, uint32_t meeting) {
+            last_ns[meeting] = std::max(last_ns[meeting], common_ns(r, raw_[n].arrived_ns));
+            if (raw_[n].ended_ns != 0) {
+                const auto took_ns = static_cast<double>(raw_[n].ended_ns - raw_[n].arrived_ns);
+                least_ns[meeting] = std::min(least_ns[meeting], took_ns);
+            }
+        });
+        for_each_piece([&](size_t r, uint32_t n, uint32_t piece, uint32_t meeting) {
+            const Process& process = run_.processes[graph_.processes[r]];
+            const StepRoute& route = graph_.routes[graph_.meeting_route[meeting]];
+            const bool sends = route.is_pair() && process.members[raw_[n].row].rank == route.from;
+            const auto known_ns = static_cast<double>(resolution_ns(process));
+            if (sends && raw_[n].ended_ns != 0 && common_ns(r, raw_[n].ended_ns) + known_ns < last_ns[meeting]) {
+                graph_.pieces[piece] |= StepGraph::kDoesNotWait;
+            }
+        });
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                const uint32_t first = graph_.piece_begin[n];
+                const uint32_t count = graph_.piece_begin[n + 1] - first;
+                if (raw_[n].ended_ns == 0) {
+                    continue;
+                }
+                const auto took_ns = static_cast<double>(raw_[n].ended_ns - raw_[n].arrived_ns);
+                double ran_ns = took_ns;
+                if (count == 1 && !is_pair(graph_.pieces[first] & ~StepGraph::kDoesNotWait) && !clocks_are_good_) {
+                    ran_ns = least_ns[graph_.pieces[first]];
+                } else {
+                    double together_ns = common_ns(r, raw_[n].arrived_ns);
+                    for (uint32_t p = first; p < first + count; ++p) {
+                        if ((graph_.pieces[p] & StepGraph::kDoesNotWait) == 0) {
+                            together_ns = std::max(together_ns, last_ns[graph_.pieces[p]]);
+                        }
+                    }
+                    ran_ns = std::min(common_ns(r, raw_[n].ended_ns) - together_ns, took_ns);
+                }
+                graph_.nodes[n].run_ns = static_cast<float>(ran_ns);
+            }
+        }
+    }
+
+    bool is_pair(uint32_t meeting) const { return graph_.routes[graph_.meeting_route[meeting]].is_pair(); }
+
+    template <typename Visit>
+    void for_each_piece(const Visit& visit) {
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {
+                    visit(r, n, p, graph_.pieces[p] & ~StepGraph::kDoesNotWait);
+                }
+            }
+        }
+    }
+
+    void put_in_order() {
+        std::vector<double> arrived_ns(raw_.size(), 0);
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                arrived_ns[n] = common_ns(r, raw_[n].arrived_ns);
+            }
+        }
+        order_nodes(came_, arrived_ns, graph_);
+    }
+
+    struct ChannelKey {
+        uint32_t communicator;
+        int32_t from;
+        int32_t to;
+        bool operator==(const ChannelKey&) const = default;
+    };
+    struct HashOfKey {
+        size_t operator()(const ChannelKey& key) const {
+            return mix_hash(mix_hash(key.communicator, static_cast<uint32_t>(key.from)), static_cast<uint32_t>(key.to));
+        }
+    };
+
+    const Run& run_;
+    const Clocks& clocks_;
+    std::vector<uint32_t> all_roles_;
+    StepGraph graph_;
+    std::vector<RawNode> raw_;
+    std::unordered_map<ChannelKey, Channel, HashOfKey> channels_;
+    std::unordered_map<uint64_t, uint32_t> routes_;
+    std::unordered_map<uint64_t, uint32_t> role_numbers_;
+    std::vector<Channel*> channels_of_;        // by signature of the process at hand
+    std::vector<std::vector<uint32_t>> came_;  // nodes by rank, as they came
+    int64_t origin_ns_ = 0;
+    bool clocks_are_good_ = true;  // moments on different hosts may be compared
+};
+
+}  // namespace
+
+StepGraph step_graph(const Run& run, const Clocks& clocks) { return GraphBuilder(run, clocks).build(); }
+
+}  // namespace titan::analyzer

@@ -1,0 +1,87 @@
+// The steps of a run as a graph of what waited for what: a rank's calls one after another, and the calls that met.
+//
+//     rank 0   --own--> [node] ..........run--> --own--> [node]        own: from what it waited for before until it
+//                          \  meeting        /                              comes to the call
+//     rank 1   --------own--------> [node] --run--> ...                run: from the last arrival of those that meet
+//                                                                           there until the call ends
+//
+// A node is one call of a rank, or one group of calls; a meeting is a collective, or a send with its receive. Times
+// between two nodes are a rank's own: nobody else's time is in them, so that they may be edited and played again
+// (replay.h). No clock is compared where durations tell: who comes last to a collective waits least.
+//
+// Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. A call that
+// overlaps with its rank's computation holds up nothing behind it but the next call of its communicator. The record
+// does not say which these are, but shows it: the next call came before it had ended, or came right at its end in some
+// steps and long after it in others.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "clocks.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+struct StepNode {
+    float own_ns = 0;
+    float run_ns = 0;
+    uint32_t step = 0;           // index from StepGraph::first_step
+    uint32_t slot = 0;           // n-th node of its step
+    uint32_t before = kNoIndex;  // the node that came before it on its rank; of the first none
+    uint32_t after = kNoIndex;   // overlapping node of the same communicator, behind which it queues
+    bool after_end = false;      // its own time counts from the end of the one before, else from when that came
+    bool host_late = false;      // its host made the call when the GPU had nothing left to do
+};
+
+// What meetings of one kind run over: a communicator, or a pair of its ranks in one direction.
+struct StepRoute {
+    uint32_t communicator = kNoIndex;
+    int32_t from = -1;  // of sends: ranks in the communicator
+    int32_t to = -1;
+    OpKind kind{};
+    uint8_t size_bits = 0;  // bytes to a factor of 2
+
+    bool is_pair() const { return from >= 0; }
+};
+
+struct StepGraph {
+    static constexpr uint32_t kDoesNotWait = uint32_t{1}
+                                             << 31;  // of a piece: a send that ended before its receive came
+
+    std::vector<uint32_t> processes;  // by place here: index in Run::processes
+    std::vector<uint32_t> roles;      // likewise: equal numbers do the same work
+    std::vector<StepNode> nodes;      // of rank r: [begin[r], begin[r + 1]), in program order
+    std::vector<uint32_t> begin;
+    std::vector<uint32_t> last;           // by rank: the node that came last; kNoIndex: it has none
+    std::vector<double> began_ns;         // a rank's first step, on one clock
+    std::vector<double> tail_ns;          // from the end of its last node to that of its last step
+    std::vector<uint32_t> piece_begin;    // of node n: pieces [piece_begin[n], piece_begin[n + 1])
+    std::vector<uint32_t> pieces;         // meetings, with kDoesNotWait
+    std::vector<uint32_t> meeting_size;   // number of nodes
+    std::vector<uint32_t> meeting_route;  // index in routes
+    std::vector<StepRoute> routes;
+    std::vector<uint32_t> order;  // nodes as they arrive, so that all that one waits for is before it
+    int32_t first_step = 0;
+    uint32_t steps = 0;
+    bool by_period = false;  // steps that no marker tells
+    bool by_device = true;   // GPUs were watched on all ranks
+    double step_ns = 0;      // recorded: mean over ranks and steps
+    uint32_t sample = 1;     // every n-th launch of the GPUs is seen
+    uint32_t forced = 0;     // nodes whose meetings did not come together as recorded
+
+    size_t ranks() const { return processes.size(); }
+    size_t rank_of(uint32_t node) const {
+        return static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), node) - begin.begin()) - 1;
+    }
+    // What is missing, for people; empty where nothing is. `why_none`: why there is no graph at all.
+    std::vector<std::string> missing;
+    std::string why_none;
+};
+
+// Of the steps that all ranks with a record have.
+StepGraph step_graph(const Run& run, const Clocks& clocks);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,104 @@
+#include "step_work.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "phases.h"
+
+namespace titan::analyzer {
+namespace {
+
+struct PartOfPhase {
+    std::string_view phase;  // phases.def
+    HostPart part;
+};
+constexpr auto kPartsOfPhases = std::to_array<PartOfPhase>({
+    {"checkpoint_load", HostPart::kCheckpoint},
+    {"checkpoint_save_sync", HostPart::kCheckpoint},
+    {"checkpoint_save_finalization", HostPart::kCheckpoint},
+    {"data_loading", HostPart::kDataLoading},
+    {"gc", HostPart::kCollector},
+    {"compile", HostPart::kCompile},
+});
+
+std::optional<HostPart> part_of(std::string_view span_name) {
+    const std::string_view phase = phase_of(span_name);
+    const auto* row = std::find_if(kPartsOfPhases.begin(), kPartsOfPhases.end(),
+                                   [phase](const PartOfPhase& one) { return one.phase == phase; });
+    return row == kPartsOfPhases.end() ? std::nullopt : std::optional(row->part);
+}
+
+void add_profile(const Process& process, const StepProfile& step, size_t rank, size_t at, StepWork& work) {
+    const auto part = [&](HostPart which) -> double& { return work.host_ns[static_cast<size_t>(which)].at(rank, at); };
+    part(HostPart::kCompile) += static_cast<double>(step.load_ns);
+    part(HostPart::kAllocator) += static_cast<double>(step.memory_ns);
+    part(HostPart::kOneGap) += static_cast<double>(step.gap_ns);
+    part(HostPart::kBusy) += static_cast<double>(step.length_ns() - step.sync_ns - step.nccl_ns);
+    work.memory_calls.at(rank, at) = step.memory_calls;
+    for (uint32_t i = 0; i < step.span_count && step.first_span + i < process.step_spans.size(); ++i) {
+        const SpanTime& span = process.step_spans[step.first_span + i];
+        if (const auto which = part_of(process.text(span.name))) {
+            part(*which) += static_cast<double>(span.busy_ns);
+        }
+    }
+}
+
+}  // namespace
+
+std::vector<double> RankSteps::of_rank(size_t rank) const {
+    const auto begin = values_.begin() + static_cast<std::ptrdiff_t>(rank * steps_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(steps_)};
+}
+
+std::vector<double> RankSteps::of_step(size_t step) const {
+    std::vector<double> values;
+    for (size_t rank = 0; rank < ranks(); ++rank) {
+        values.push_back(at(rank, step));
+    }
+    return values;
+}
+
+double RankSteps::sum() const {
+    double sum = 0;
+    for (const double value : values_) {
+        sum += value;
+    }
+    return sum;
+}
+
+StepWork step_work(const Run& run, const StepGraph& graph) {
+    const RankSteps none(graph.ranks(), graph.steps);
+    StepWork work{none, none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, true};
+    for (size_t r = 0; r < graph.ranks(); ++r) {
+        uint32_t first = graph.begin[r];
+        while (first < graph.begin[r + 1]) {
+            uint32_t end = first;
+            while (end < graph.begin[r + 1] && graph.nodes[end].step == graph.nodes[first].step) {
+                ++end;
+            }
+            const size_t step = graph.nodes[first].step;
+            for (uint32_t n = first; n < end; ++n) {
+                work.work_ns.at(r, step) += static_cast<double>(graph.nodes[n].own_ns);
+                work.first_half_ns.at(r, step) +=
+                    n - first < (end - first + 1) / 2 ? static_cast<double>(graph.nodes[n].own_ns) : 0;
+                work.host_late_ns.at(r, step) +=
+                    graph.nodes[n].host_late ? static_cast<double>(graph.nodes[n].own_ns) : 0;
+            }
+            first = end;
+        }
+        const Process& process = run.processes[graph.processes[r]];
+        size_t known = 0;
+        for (const StepProfile& step : process.steps) {
+            const int64_t at = int64_t{step.step} - graph.first_step;
+            if (at >= 0 && at < graph.steps) {
+                add_profile(process, step, r, static_cast<size_t>(at), work);
+                ++known;
+            }
+        }
+        work.has_profiles &= known == graph.steps && process.sees.host_calls;
+    }
+    return work;
+}
+
+}  // namespace titan::analyzer

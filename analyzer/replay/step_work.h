@@ -1,0 +1,46 @@
+// How long each rank worked in each step by itself, without the time that others held it, and what its host did then.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "run.h"
+#include "step_graph.h"
+
+namespace titan::analyzer {
+
+// A number for each rank in each step.
+class RankSteps {
+  public:
+    RankSteps(size_t ranks, size_t steps) : steps_(steps), values_(ranks * steps, 0) {}
+    size_t ranks() const { return steps_ == 0 ? 0 : values_.size() / steps_; }
+    size_t steps() const { return steps_; }
+    double& at(size_t rank, size_t step) { return values_[rank * steps_ + step]; }
+    double at(size_t rank, size_t step) const { return values_[rank * steps_ + step]; }
+    std::vector<double> of_rank(size_t rank) const;
+    std::vector<double> of_step(size_t step) const;
+    const std::vector<double>& all() const { return values_; }
+    double sum() const;
+
+  private:
+    size_t steps_;
+    std::vector<double> values_;
+};
+
+// Ways in which a host spends time in a step.
+enum class HostPart : uint8_t { kCheckpoint, kDataLoading, kCollector, kCompile, kAllocator, kOneGap, kBusy, kCount };
+
+struct StepWork {
+    RankSteps work_ns;               // own times of the nodes
+    RankSteps first_half_ns;         // of them those before the middle of the step's nodes
+    std::vector<RankSteps> host_ns;  // by HostPart
+    RankSteps host_late_ns;          // own times at whose end the host was late with the call
+    RankSteps memory_calls;
+    bool has_profiles = false;  // of all ranks and steps
+
+    const RankSteps& of(HostPart part) const { return host_ns[static_cast<size_t>(part)]; }
+};
+
+StepWork step_work(const Run& run, const StepGraph& graph);
+
+}  // namespace titan::analyzer

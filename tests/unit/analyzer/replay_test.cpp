@@ -1,0 +1,145 @@
+// Why a job is slow, and what it would be without that: timed jobs with one cause, against the same job without it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "analyze_timing.h"
+#include "replay.h"
+#include "slow_causes.h"
+#include "timed_files.h"
+#include "timing_draw.h"
+
+namespace {
+
+using namespace titan;
+using analyzer::CauseClass;
+using analyzer::SlowCause;
+using analyzer::SlowCauses;
+using synth::TimedFault;
+using synth::TimedOptions;
+
+struct Slow {
+    explicit Slow(const TimedOptions& options) : job(options), run(test::run_of(job)) { look(); }
+    void look() {
+        timing = analyzer::analyze_timing(run);
+        causes = analyzer::slow_causes(run, timing);
+    }
+
+    synth::TimedJob job;
+    analyzer::Run run;
+    analyzer::Timing timing;
+    SlowCauses causes;
+};
+
+TimedOptions quiet_job(uint64_t seed) {
+    TimedOptions options;
+    options.seed = seed;
+    options.hosts = 2 + static_cast<int>(seed % 3);
+    options.clock_offset_ms = 40;
+    options.clock_drift_ppm = 10;
+    options.noise = false;
+    options.checkpoint_every = 0;
+    return options;
+}
+
+TimedOptions with_fault(TimedOptions options, TimedFault::Kind kind, int rank, int from_step) {
+    options.fault.kind = kind;
+    options.fault.rank = rank;
+    options.fault.from_step = from_step;
+    options.fault.share = 0.3;
+    return options;
+}
+
+double recorded_step_ns(const TimedOptions& options) { return Slow(options).causes.step_ns; }
+
+}  // namespace
+
+TEST_CASE("replay: what is played as recorded takes as long as recorded") {
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+        TimedOptions options = test::TimedDraw(seed).healthy();
+        options.step_marks = true;
+        options.clock_jump_ms = 0;
+        options.method = format::GpuProgressMethod::kTiming;
+        const Slow slow(options);
+        const analyzer::StepGraph graph = analyzer::step_graph(slow.run, slow.timing.clocks);
+        CAPTURE(seed);
+        REQUIRE(graph.why_none.empty());
+        CHECK(graph.forced == 0);
+        CHECK(replay(graph, recorded_durations(graph)).step_ns == doctest::Approx(graph.step_ns).epsilon(0.02));
+    }
+}
+
+TEST_CASE("replay: without the slow rank the step takes what it takes in the job that has none") {
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+        const TimedOptions even = quiet_job(seed);
+        const double even_ns = recorded_step_ns(even);
+        const int rank = static_cast<int>(seed) % 8;
+        for (const auto& [kind, of_class] : {std::pair(TimedFault::kSlowSpan, CauseClass::kSlowRankHost),
+                                             std::pair(TimedFault::kSlowKernels, CauseClass::kSlowRankGpu)}) {
+            const int from_step = seed % 2 == 0 ? 0 : 15;
+            const Slow slow(with_fault(even, kind, rank, from_step));
+            CAPTURE(seed);
+            CAPTURE(rank);
+            REQUIRE(slow.causes.causes.size() == 1);
+            const SlowCause& cause = slow.causes.causes.front();
+            CHECK(cause.of_class == of_class);
+            CHECK(cause.ranks == std::vector<int>{rank});
+            CHECK(slow.causes.without_ns(cause) == doctest::Approx(even_ns).epsilon(0.05));
+            CHECK(cause.since_step.has_value() == (from_step != 0));
+            CHECK(cause.since_step.value_or(15) == 15);
+        }
+    }
+}
+
+TEST_CASE("replay: an even job has no cause") {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        const Slow slow(quiet_job(seed));
+        CAPTURE(seed);
+        CHECK(slow.causes.why_none.empty());
+        CHECK(slow.causes.causes.empty());
+    }
+}
+
+TEST_CASE("replay: steps that nobody marks are cut where the calls repeat") {
+    TimedOptions options = with_fault(quiet_job(3), TimedFault::kSlowSpan, 2, 0);
+    const double marked_ns = recorded_step_ns(options);
+    options.step_marks = false;
+    const Slow slow(options);
+    REQUIRE(slow.causes.why_none.empty());
+    CHECK(slow.causes.by_period);
+    CHECK(slow.causes.step_ns == doctest::Approx(marked_ns).epsilon(0.05));
+    REQUIRE(slow.causes.causes.size() == 1);
+    CHECK(slow.causes.causes.front().ranks == std::vector<int>{2});
+}
+
+TEST_CASE("replay: what cannot be played is said, and nothing is told") {
+    test::FileOptions files;
+    files.slow_rank = 2;
+    const analyzer::Run of_files = test::FileJob(files).run();
+    const SlowCauses none = analyzer::slow_causes(of_files, analyzer::analyze_timing(of_files));
+    CHECK(none.causes.empty());
+    CHECK(none.why_none.find("not when they ran") != std::string::npos);
+
+    Slow part(with_fault(quiet_job(2), TimedFault::kSlowSpan, 2, 0));
+    part.run.missing_ranks = {5};
+    part.run.processes.erase(part.run.processes.begin() + 5);
+    for (analyzer::Process& process : part.run.processes) {
+        for (analyzer::Member& member : process.members) {
+            member.communicator = format::kNoIndex;
+        }
+    }
+    part.run.communicators.clear();
+    analyzer::link(part.run);
+    part.look();
+    REQUIRE(part.causes.missing.size() == 1);
+    CHECK(part.causes.missing.front().find("rank 5 has no record") != std::string::npos);
+
+    TimedOptions off = with_fault(quiet_job(2), TimedFault::kSlowSpan, 2, 0);
+    off.method = format::GpuProgressMethod::kOff;
+    const Slow unwatched(off);
+    CHECK(std::any_of(unwatched.causes.missing.begin(), unwatched.causes.missing.end(),
+                      [](const std::string& one) { return one.starts_with("GPU times are not recorded"); }));
+    TimedOptions short_one = quiet_job(1);
+    short_one.steps = 3;
+    CHECK(!Slow(short_one).causes.why_none.empty());
+}
