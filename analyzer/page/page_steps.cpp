@@ -32,7 +32,8 @@ struct FixedPart {
 constexpr auto kFixedParts = std::to_array<FixedPart>({
     {"waiting for the GPU", &StepProfile::sync_ns},
     {"blocking copies", &StepProfile::copy_ns},
-    {"allocating and loading", &StepProfile::memory_ns},
+    {"allocating", &StepProfile::memory_ns},
+    {"loading code", &StepProfile::load_ns},
     {"inside NCCL's calls", &StepProfile::nccl_ns},
 });
 

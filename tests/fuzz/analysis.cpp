@@ -19,6 +19,7 @@
 #include "pack_process.h"
 #include "report.h"
 #include "show.h"
+#include "slow_causes.h"
 #include "straggler_report.h"
 
 namespace titan::fuzz {
@@ -63,7 +64,8 @@ void report(analyzer::Run& run) {
     analyzer::json_report(run, diagnosis);
     analyzer::text_report(run, diagnosis, {});
     analyzer::layout_json_report(run);
-    analyzer::straggler_json(run, analyzer::analyze_timing(run));
+    const analyzer::Timing timing = analyzer::analyze_timing(run);
+    analyzer::straggler_json(run, timing, analyzer::slow_causes(run, timing));
     (void)analyzer::unpack_process(analyzer::pack_process(run.processes.front()));
     analyzer::ShowOptions options;
     options.json = true;
