@@ -172,7 +172,7 @@ std::vector<ConfigDifference> call_differences(const Run& run, const Communicato
         const Process& process = run.process(ref);
         const Entry* const entry = process.call_at(run.member(ref), sequence);
         for (const ChannelCounts& counts : process.channel_counts) {
-            if (entry == nullptr || &process.entries[counts.entry] != entry) {
+            if (entry == nullptr || counts.entry != static_cast<size_t>(entry - process.entries.data())) {
                 continue;
             }
             const std::string call = call_text(communicator, entry->kind, sequence);
