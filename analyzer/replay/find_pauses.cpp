@@ -138,7 +138,8 @@ void find_pauses_of_all(CauseSearch& search) {
             }
         }
     }
-    if (when.size() < kLeastTimes || when.size() > kSeldom * static_cast<double>(search.steps())) {
+    const auto times = static_cast<double>(when.size());
+    if (when.size() < kLeastTimes || times > kSeldom * static_cast<double>(search.steps())) {
         return;
     }
     std::vector<double> distances;
