@@ -420,8 +420,8 @@ class Comparer {
             }
         }
         if (side.names_left_out != 0) {
-            gaps.push_back(
-                fmt::format("{} of names beyond the first 1,000 left out", many_counted(side.names_left_out, "value")));
+            gaps.push_back(fmt::format("{} of names beyond the first {} left out",
+                                       many_counted(side.names_left_out, "value"), grouped_digits(kMostNames)));
         }
         return gaps;
     }

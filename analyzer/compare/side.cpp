@@ -17,8 +17,6 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostNames = 1000;  // programs may make names up as they go
-
 std::string size_text(uint64_t bytes) {
     return bytes >= 1U << 30   ? fmt::format("{} GiB", bytes >> 30)
            : bytes >= 1U << 20 ? fmt::format("{} MiB", bytes >> 20)
@@ -154,8 +152,7 @@ class LabelReader : public RecordVisitor {
 
 // The first steps on record may be left out: as many as of each rank.
 bool is_wanted(int64_t step, int64_t first_step, const WantedSteps& wanted) {
-    return step >= 0 && step >= first_step + static_cast<int64_t>(wanted.skip) &&
-           (!wanted.range || (step >= wanted.range->first && step <= wanted.range->second));
+    return step >= 0 && step >= first_step + static_cast<int64_t>(wanted.skip) && wanted.in_range(step);
 }
 
 void add_metrics(const StepMetrics& metrics, const WantedSteps& wanted, Side& side) {

@@ -14,6 +14,8 @@
 
 namespace titan::analyzer {
 
+inline constexpr size_t kMostNames = 1000;  // programs may make names up as they go
+
 using PartKey = std::pair<PartKind, std::string>;
 
 // A part in the steps of one rank. Slices (effect.h) without a value are NaN.

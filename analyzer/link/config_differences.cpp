@@ -35,6 +35,15 @@ void put_most_frequent_first(Rows& rows) {
                      [](const ConfigRow& a, const ConfigRow& b) { return a.ranks.size() > b.ranks.size(); });
 }
 
+Rows rows_of(const std::string& name, const std::map<std::string, std::vector<int>>& values) {
+    Rows rows;
+    for (const auto& [value, ranks] : values) {
+        rows.push_back({name, value, ranks});
+    }
+    put_most_frequent_first(rows);
+    return rows;
+}
+
 // `rows`: of one name, the most frequent value first.
 ConfigDifference difference_of(const Rows& rows) {
     constexpr size_t kShownValues = 3;
@@ -143,12 +152,10 @@ std::vector<ConfigRow> config_rows(const Run& run, const std::set<int>& among) {
                 values[""].push_back(process->rank);
             }
         }
-        Rows of_name;
         for (auto& [value, ranks] : values) {
             std::sort(ranks.begin(), ranks.end());
-            of_name.push_back({name, value, ranks});
         }
-        put_most_frequent_first(of_name);
+        const Rows of_name = rows_of(name, values);
         rows.insert(rows.end(), of_name.begin(), of_name.end());
     }
     return rows;
@@ -188,12 +195,7 @@ std::vector<ConfigDifference> call_differences(const Run& run, const Communicato
     }
     std::vector<ConfigDifference> differences;
     for (const auto& [name, values] : by_name) {
-        Rows rows;
-        for (const auto& [value, ranks] : values) {
-            rows.push_back({name, value, ranks});
-        }
-        put_most_frequent_first(rows);
-        const std::vector<ConfigDifference> found = differences_of(run, rows);
+        const std::vector<ConfigDifference> found = differences_of(run, rows_of(name, values));
         differences.insert(differences.end(), found.begin(), found.end());
     }
     return differences;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bandwidth.h"
+#include "base/hash.h"
 #include "call_order.h"
 #include "call_period.h"
 #include "host/words.h"
@@ -23,23 +24,12 @@ const Communicator* communicator_at(const Run& run, std::optional<uint32_t> inde
     return index && *index < run.communicators.size() ? &run.communicators[*index] : nullptr;
 }
 
-// "dp" of "dp:3"; a communicator without a name by its size.
-std::string role_of(const Communicator* communicator) {
-    if (communicator == nullptr) {
-        return "an unknown communicator";
-    }
-    const std::string_view role = role_in(communicator->name);
-    return !role.empty()                 ? std::string(role)
-           : !communicator->name.empty() ? communicator->name
-                                         : fmt::format("communicators of {} ranks", communicator->size);
-}
-
 // Equal of calls that are. Buffers and streams may take turns.
 uint64_t shape_of(uint64_t communicator_id, uint64_t count, OpKind kind, Datatype datatype, int32_t peer) {
-    uint64_t shape = 0xcbf29ce484222325;  // FNV-1a
-    for (const uint64_t part : {communicator_id, count, static_cast<uint64_t>(kind), static_cast<uint64_t>(datatype),
+    uint64_t shape = communicator_id;
+    for (const uint64_t part : {count, static_cast<uint64_t>(kind), static_cast<uint64_t>(datatype),
                                 static_cast<uint64_t>(static_cast<uint32_t>(peer))}) {
-        shape = (shape ^ part) * 0x100000001b3;
+        shape = mix_hash(shape, part);
     }
     return shape;
 }
@@ -159,7 +149,7 @@ class PartReader : public RecordVisitor {
 
     bool is_wanted(int64_t step) const {
         return (wanted_.skip == 0 || (begun_ticks_ != 0 && step >= first_step_ + static_cast<int64_t>(wanted_.skip))) &&
-               (!wanted_.range || (step >= wanted_.range->first && step <= wanted_.range->second));
+               wanted_.in_range(step);
     }
 
     void add_time(PartKind kind, const std::string& name, uint64_t from_ticks, uint64_t to_ticks,
@@ -169,10 +159,10 @@ class PartReader : public RecordVisitor {
     }
 
     void add_call(const Call& call) {
-        const int members = call.communicator == nullptr ? 1 : call.communicator->size;
-        tell({call.on_gpu ? PartKind::kGpuCall : PartKind::kHostCall,
-              op_text(call.kind) + " on " + role_of(call.communicator), call.begin_ns, call.took_ns, call.bytes,
-              bus_bytes(call.kind, call.bytes, members)});
+        const bool known = call.communicator != nullptr;
+        const std::string role = known ? role_text(*call.communicator) : "an unknown communicator";
+        tell({call.on_gpu ? PartKind::kGpuCall : PartKind::kHostCall, op_text(call.kind) + " on " + role, call.begin_ns,
+              call.took_ns, call.bytes, bus_bytes(call.kind, call.bytes, known ? call.communicator->size : 1)});
     }
 
     const Run& run_;

@@ -42,6 +42,8 @@ inline constexpr const char* kMarkedStep = "step";
 struct WantedSteps {
     std::optional<std::pair<int64_t, int64_t>> range;
     uint64_t skip = 0;  // the first ones on record
+
+    bool in_range(int64_t step) const { return !range || (step >= range->first && step <= range->second); }
 };
 
 // Calls visit(part) for each of them that is over: steps, spans and metrics in the order in which they ended, then

@@ -28,7 +28,7 @@ CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& ste
       work(step_work(of, steps)),
       left_ns(work.work_ns),
       recorded_(recorded_durations(steps)),
-      replayed_ns_(replay(steps, recorded_).step_ns) {
+      replayed_ns_(replay(steps, recorded_)) {
     find_usual_slots();
 }
 
@@ -78,6 +78,15 @@ RankSteps CauseSearch::usual_of_peers(const RankSteps& values) const {
     return usual;
 }
 
+std::vector<int> CauseSearch::all_ranks() const {
+    std::vector<int> all;
+    for (size_t r = 0; r < ranks(); ++r) {
+        all.push_back(rank_number(r));
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+}
+
 std::vector<double> CauseSearch::usual_of_ranks(const RankSteps& values) const {
     std::vector<double> usual;
     for (size_t r = 0; r < ranks(); ++r) {
@@ -108,17 +117,14 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
             const size_t slot = graph.nodes[n].slot;
             return std::max(0.0F, recorded_.own_ns[n] - (slot < usual.size() ? usual[slot] : 0));
         };
-        uint32_t first = graph.begin[r];
-        while (first < graph.begin[r + 1]) {
-            const size_t step = graph.nodes[first].step;
-            uint32_t end = first;
+        graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
             double excess_ns = 0;
             double own_ns = 0;
-            for (; end < graph.begin[r + 1] && graph.nodes[end].step == step; ++end) {
-                excess_ns += static_cast<double>(excess_of(end));
-                own_ns += static_cast<double>(recorded_.own_ns[end]);
+            for (uint32_t n = first; n < end; ++n) {
+                excess_ns += static_cast<double>(excess_of(n));
+                own_ns += static_cast<double>(recorded_.own_ns[n]);
             }
-            const double amount_ns = std::min(amounts_ns.at(r, step), own_ns);
+            const double amount_ns = std::min(amounts_ns.at(r, graph.nodes[first].step), own_ns);
             const double of_excess = amount_ns > 0 && excess_ns > 0 ? std::min(1.0, amount_ns / excess_ns) : 0;
             const double rest_ns = own_ns - of_excess * excess_ns;
             const double scale = rest_ns > 0 ? (own_ns - amount_ns) / rest_ns : 0;
@@ -127,8 +133,7 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
                     static_cast<double>(recorded_.own_ns[n]) - of_excess * static_cast<double>(excess_of(n));
                 edited.own_ns[n] = static_cast<float>(kept_ns * scale);
             }
-            first = end;
-        }
+        });
     }
     return edited;
 }
@@ -137,7 +142,7 @@ double CauseSearch::cost_ns(const Durations& durations) const {
     if (replayed_ns_ <= 0) {
         return 0;
     }
-    return graph.step_ns * (replayed_ns_ - replay(graph, durations).step_ns) / replayed_ns_;
+    return graph.step_ns * (replayed_ns_ - replay(graph, durations)) / replayed_ns_;
 }
 
 bool CauseSearch::add(SlowCause cause, const Durations& without) {

@@ -25,6 +25,7 @@ class CauseSearch {
 
     const Process& process(size_t rank) const { return run.processes[graph.processes[rank]]; }
     int rank_number(size_t rank) const { return process(rank).rank; }
+    std::vector<int> all_ranks() const;  // their numbers, sorted
     double step_ns() const { return graph.step_ns; }
     size_t ranks() const { return graph.ranks(); }
     size_t steps() const { return graph.steps; }

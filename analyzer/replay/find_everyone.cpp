@@ -80,10 +80,7 @@ void find_everyone(CauseSearch& search) {
     }
     SlowCause cause;
     cause.of_class = CauseClass::kEveryone;
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        cause.ranks.push_back(search.rank_number(r));
-    }
-    std::sort(cause.ranks.begin(), cause.ranks.end());
+    cause.ranks = search.all_ranks();
     cause.since_step = search.since(cut);
     cause.evidence.push_back(fmt::format("{} of {} ranks work {:.0f}% longer from step {} on than before", slower,
                                          search.ranks(), 100 * (behind / before - 1),

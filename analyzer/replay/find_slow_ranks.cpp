@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "cause_search.h"
 #include "formats/layout/clock_limits.h"
@@ -30,23 +29,16 @@ struct SlowRank {
     double excess_ns;  // in its slow steps, typically
 };
 
-double reading(const Process& process, std::string_view what) {
+double reading(const Process& process, std::string_view kind, std::string_view what) {
     for (const DeviceHealth& device : health_of(process)) {
-        if (device.kind == "gpu" && device.find(what) != nullptr) {
+        if (device.kind == kind && device.find(what) != nullptr) {
             return device.find(what)->value;
         }
     }
     return -1;
 }
 
-double cpu_pressure(const Process& process) {
-    for (const DeviceHealth& device : health_of(process)) {
-        if (device.kind == "host" && device.find("cpu_pressure_percent") != nullptr) {
-            return device.find("cpu_pressure_percent")->value;
-        }
-    }
-    return -1;
-}
+double cpu_pressure(const Process& process) { return reading(process, "host", "cpu_pressure_percent"); }
 
 double delayed_share(const Process& process) {
     const auto run_ns = static_cast<double>(process.processors.run_ns);
@@ -174,10 +166,6 @@ class SlowRanks {
 
     void say_excess(const std::vector<SlowRank>& slow, SlowCause& cause) const {
         const LateShape& shape = slow.front().shape;
-        std::vector<double> own;
-        for (size_t s = shape.first; s <= shape.last; ++s) {
-            own.push_back(search_.left_ns.at(slow.front().rank, s));
-        }
         const std::string when = shape.pattern == LatePattern::kPersistent ? "in each step"
                                  : shape.pattern == LatePattern::kPeriodic
                                      ? fmt::format("every {} steps", shape.every)
@@ -213,9 +201,9 @@ class SlowRanks {
 
     CauseClass gpu_class(const SlowRank& slow, SlowCause& cause) const {
         const Process& process = search_.process(slow.rank);
-        const double limits = reading(process, "clock_limits");
+        const double limits = reading(process, "gpu", "clock_limits");
         const uint64_t bits = limits < 0 ? 0 : static_cast<uint64_t>(limits) & format::fault_limits();
-        const auto clock = [](const Process& of) { return reading(of, "sm_clock_mhz"); };
+        const auto clock = [](const Process& of) { return reading(of, "gpu", "sm_clock_mhz"); };
         const double own_mhz = clock(process);
         const double others_mhz = usual_of_others(slow.rank, clock);
         if (own_mhz > 0 && others_mhz > 0) {
@@ -228,7 +216,7 @@ class SlowRanks {
         if (bits != 0 || (own_mhz > 0 && others_mhz > 0 && own_mhz < kSlowClock * others_mhz)) {
             return CauseClass::kThrottledGpu;
         }
-        const auto memory = [](const Process& of) { return reading(of, "memory_used_mib"); };
+        const auto memory = [](const Process& of) { return reading(of, "gpu", "memory_used_mib"); };
         const double own_mib = memory(process);
         const double others_mib = usual_of_others(slow.rank, memory);
         if (own_mib >= 0 && others_mib >= 0 && own_mib > others_mib + kMoreMemoryMib) {

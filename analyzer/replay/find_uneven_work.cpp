@@ -37,10 +37,6 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
     return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
-}  // namespace
-
-namespace {
-
 // How much the nodes of a slot differ over ranks that do the same and over steps, as a share of their usual length; and
 // what they would take if they were even.
 struct Evenness {
@@ -140,9 +136,7 @@ void find_uneven_sequences(CauseSearch& search) {
     }
     SlowCause cause;
     cause.of_class = CauseClass::kUnevenSequences;
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        cause.ranks.push_back(search.rank_number(r));
-    }
+    cause.ranks = search.all_ranks();
     cause.evidence.push_back(fmt::format(
         "the same part of a step differs by {:.0f}% (standard deviation) over steps and ranks that do the same",
         100 * evenness.spread));
@@ -187,20 +181,16 @@ void find_uneven_stages(CauseSearch& search) {
     if (work_ns[heaviest] < kUnevenStage * mean_ns) {
         return;
     }
+    std::vector<double> others_ns;
     double least_ns = 1e300, most_ns = 0;  // of the other stages
     std::string words;
     for (const auto& [stage, ns] : work_ns) {
         if (stage != heaviest) {
+            others_ns.push_back(ns);
             least_ns = std::min(least_ns, ns);
             most_ns = std::max(most_ns, ns);
         }
         words += fmt::format("{}stage {} {}", words.empty() ? "" : ", ", stage, fine_duration_text(ns));
-    }
-    std::vector<double> others_ns;
-    for (const auto& [stage, ns] : work_ns) {
-        if (stage != heaviest) {
-            others_ns.push_back(ns);
-        }
     }
     const double usual_ns = median_of(std::move(others_ns));
     const int last = by_stage.rbegin()->first;

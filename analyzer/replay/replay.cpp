@@ -15,7 +15,7 @@ Durations recorded_durations(const StepGraph& graph) {
     return durations;
 }
 
-Replayed replay(const StepGraph& graph, const Durations& durations) {
+double replay(const StepGraph& graph, const Durations& durations) {
     constexpr double kNotKnown = -1;
     std::vector<double> together_ns(graph.meeting_size.size(), 0);
     std::vector<double> arrived_ns(graph.nodes.size(), 0);
@@ -47,7 +47,6 @@ Replayed replay(const StepGraph& graph, const Durations& durations) {
             last_ns = std::max(last_ns, arrived_ns[n]);
         }
     }
-    Replayed replayed;
     double sum_ns = 0;
     size_t played = 0;
     for (uint32_t r = 0; r < graph.ranks(); ++r) {
@@ -56,8 +55,7 @@ Replayed replay(const StepGraph& graph, const Durations& durations) {
             ++played;
         }
     }
-    replayed.step_ns = played == 0 ? 0 : sum_ns / static_cast<double>(played * graph.steps);
-    return replayed;
+    return played == 0 ? 0 : sum_ns / static_cast<double>(played * graph.steps);
 }
 
 }  // namespace titan::analyzer

@@ -14,9 +14,7 @@ struct Durations {
 };
 Durations recorded_durations(const StepGraph& graph);
 
-struct Replayed {
-    double step_ns = 0;  // mean over ranks and steps
-};
-Replayed replay(const StepGraph& graph, const Durations& durations);
+// How long a step takes then, in nanoseconds: the mean over ranks and steps.
+double replay(const StepGraph& graph, const Durations& durations);
 
 }  // namespace titan::analyzer

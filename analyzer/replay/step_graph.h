@@ -76,6 +76,16 @@ struct StepGraph {
     size_t rank_of(uint32_t node) const {
         return static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), node) - begin.begin()) - 1;
     }
+    // Calls visit(first, end) for each step of a rank that has nodes: they are [first, end).
+    template <typename Visit>
+    void for_each_step(size_t rank, const Visit& visit) const {
+        for (uint32_t first = begin[rank], end = first; first < begin[rank + 1]; first = end) {
+            while (end < begin[rank + 1] && nodes[end].step == nodes[first].step) {
+                ++end;
+            }
+            visit(first, end);
+        }
+    }
     // What is missing, for people; empty where nothing is. `why_none`: why there is no graph at all.
     std::vector<std::string> missing;
     std::string why_none;

@@ -69,24 +69,16 @@ double RankSteps::sum() const {
 
 StepWork step_work(const Run& run, const StepGraph& graph) {
     const RankSteps none(graph.ranks(), graph.steps);
-    StepWork work{none, none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, true};
+    StepWork work{none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, true};
     for (size_t r = 0; r < graph.ranks(); ++r) {
-        uint32_t first = graph.begin[r];
-        while (first < graph.begin[r + 1]) {
-            uint32_t end = first;
-            while (end < graph.begin[r + 1] && graph.nodes[end].step == graph.nodes[first].step) {
-                ++end;
-            }
+        graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
             const size_t step = graph.nodes[first].step;
             for (uint32_t n = first; n < end; ++n) {
                 work.work_ns.at(r, step) += static_cast<double>(graph.nodes[n].own_ns);
-                work.first_half_ns.at(r, step) +=
-                    n - first < (end - first + 1) / 2 ? static_cast<double>(graph.nodes[n].own_ns) : 0;
                 work.host_late_ns.at(r, step) +=
                     graph.nodes[n].host_late ? static_cast<double>(graph.nodes[n].own_ns) : 0;
             }
-            first = end;
-        }
+        });
         const Process& process = run.processes[graph.processes[r]];
         size_t known = 0;
         for (const StepProfile& step : process.steps) {

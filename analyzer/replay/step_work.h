@@ -32,7 +32,6 @@ enum class HostPart : uint8_t { kCheckpoint, kDataLoading, kCollector, kCompile,
 
 struct StepWork {
     RankSteps work_ns;               // own times of the nodes
-    RankSteps first_half_ns;         // of them those before the middle of the step's nodes
     std::vector<RankSteps> host_ns;  // by HostPart
     RankSteps host_late_ns;          // own times at whose end the host was late with the call
     RankSteps memory_calls;

@@ -11,7 +11,6 @@ import harness
 sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
 import fr_files  # noqa: E402
 
-HOSTILE = "</script><img src=x onerror=alert(1)>\"'&\u202e\u0007<!--" + "x" * 10_000
 # The smallest page that titan-analyze fills.
 PAGE = ("<!doctype html><noscript><pre>@REPORT_TEXT@</pre></noscript>"
         "<script type='application/json' id='data'>@REPORT_DATA@</script>")
@@ -57,15 +56,6 @@ class Report(harness.Case):
         elements = Elements(text)
         return elements, json.loads("".join(elements.texts["script"]))
 
-    def hostile_job(self):
-        job = fr_files.Job(4)
-        job.group("1", HOSTILE, [0, 1])
-        for _ in range(3):
-            job.everywhere("0", "all_reduce", [[1024]])
-            job.everywhere("1", HOSTILE, [[8]])
-        job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
-        return job
-
     def test_a_late_rank(self):
         self.synth("--timed", "--ranks", "8", "--hosts", "2", "--steps", "60", "--fault", "span", "--rank", "5")
         data = self.data()
@@ -94,7 +84,7 @@ class Report(harness.Case):
         self.assertIn("none", data["metrics"])
 
     def test_missing_ranks_are_said(self):
-        job = self.hostile_job()
+        job = fr_files.hostile_job()
         job.write(self.place.dumps, without={3})
         data = self.data()
         self.assertEqual(data["run"]["missing"], "3")
@@ -107,10 +97,10 @@ class Report(harness.Case):
         self.assertEqual({absent["ranks"]: absent["unseen"] for absent in node["absent"]}, {"2": False, "3": True})
 
     def test_names_stay_text(self):
-        self.hostile_job().write(self.place.dumps)
+        fr_files.hostile_job().write(self.place.dumps)
         elements, data = self.filled()
         self.assertEqual(elements.names, ["noscript", "pre", "script"])
-        self.assertIn(HOSTILE[:20], json.dumps(data, ensure_ascii=False))
+        self.assertIn(fr_files.HOSTILE_NAME[:20], json.dumps(data, ensure_ascii=False))
         self.assertIn("VERDICT", "".join(elements.texts["pre"]))
 
     def test_the_file_is_private(self):

@@ -17,7 +17,6 @@ sys.path[:0] = [str(browser.ROOT / "tests" / name) for name in ("e2e", "synth")]
 import fr_files  # noqa: E402
 import harness  # noqa: E402
 
-HOSTILE = "</script><img src=x onerror=window.hacked=1>\"'&\u202e\u0007<!--" + "x" * 10_000
 JOBS = {
     "hang": ["--ranks", "16", "--fault", "sleep", "--rank", "5", "--large", "100"],
     "late": ["--timed", "--ranks", "8", "--hosts", "2", "--steps", "60", "--fault", "span", "--rank", "5"],
@@ -235,13 +234,7 @@ class PageTest(unittest.TestCase):
 
     def test_nothing_of_a_job_is_executed(self):
         with tempfile.TemporaryDirectory() as dumps, self.browser.page() as page:
-            job = fr_files.Job(4)
-            job.group("1", HOSTILE, [0, 1])
-            for _ in range(3):
-                job.everywhere("0", "all_reduce", [[1024]])
-                job.everywhere("1", HOSTILE, [[8]])
-            job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
-            job.write(pathlib.Path(dumps))
+            fr_files.hostile_job().write(pathlib.Path(dumps))
             page.open(self.written("hostile", dumps))
             page.show_all()
             self.assertIn("</script><img", page.text("#calls"), "it is shown as it is")

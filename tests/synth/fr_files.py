@@ -17,6 +17,8 @@ import os
 import pathlib
 import pickle
 
+# A name that a page must show and never run: what it would run sets window.hacked.
+HOSTILE_NAME = "</script><img src=x onerror=window.hacked=1>\"'&\u202e\u0007<!--" + "x" * 10_000
 START_NS = 1_795_000_000_000_000_000
 FRAMES = [{"name": "all_reduce", "filename": "/opt/python/site-packages/torch/distributed/distributed_c10d.py",
            "line": 3245},
@@ -123,3 +125,14 @@ class Job:
             path = directory / (f"{prefix}{rank}.json" if as_json else f"{prefix}{rank}")
             path.write_bytes(json.dumps(dump).encode() if as_json else pickle.dumps(dump, protocol))
             os.utime(path, ns=(written_ns, written_ns))
+
+
+def hostile_job():
+    """Four ranks that call by a hostile name, of which rank 2 never makes its last call."""
+    job = Job(4)
+    job.group("1", HOSTILE_NAME, [0, 1])
+    for _ in range(3):
+        job.everywhere("0", "all_reduce", [[1024]])
+        job.everywhere("1", HOSTILE_NAME, [[8]])
+    job.everywhere("0", "all_reduce", [[1024]], without=(2,), state="scheduled")
+    return job
