@@ -376,7 +376,7 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
     if (replay != 0) {
         entry.flags |= kReplayed;
         entry.launch = host.launches;
-        host.streams[action.stream].push_back(Group{.calls = {queued}, .launch = entry.launch, .replayed = true});
+        host.queue(action.stream, {.calls = {queued}, .launch = entry.launch, .replayed = true});
         return;
     }
     if (thread.group_depth != 0) {
@@ -385,7 +385,7 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
         thread.open_group.push_back(queued);
     } else {
         entry.launch = ++host.launches;
-        host.streams[action.stream].push_back(Group{.calls = {queued}, .launch = entry.launch});
+        host.queue(action.stream, {.calls = {queued}, .launch = entry.launch});
     }
 }
 
@@ -400,30 +400,9 @@ void Scenario::launch_group(int rank) {
     }
     if (!thread.open_group.empty()) {
         const uint64_t stream = thread.open_group.front().action.stream;
-        host.streams[stream].push_back(Group{.calls = std::move(thread.open_group), .launch = launch});
+        host.queue(stream, {.calls = std::move(thread.open_group), .launch = launch});
     }
     thread.open_group.clear();
-}
-
-const Scenario::Queued* Scenario::head_of(int rank, const std::string& communicator, OpKind op, int peer,
-                                          uint64_t sequence) const {
-    const Host& host = *hosts_[static_cast<size_t>(rank)];
-    if (host.state == Host::kDead || host.state == Host::kCrashed) {
-        return nullptr;
-    }
-    for (const auto& [stream, queue] : host.streams) {
-        if (queue.empty()) {
-            continue;
-        }
-        for (const Queued& queued : queue.front().calls) {
-            const bool p2p = class_of(queued.action.op) == OpClass::p2p;
-            const bool fits = p2p ? queued.action.op == op && queued.action.peer == peer : class_of(op) != OpClass::p2p;
-            if (queued.action.communicator == communicator && queued.sequence == sequence && fits) {
-                return &queued;
-            }
-        }
-    }
-    return nullptr;
 }
 
 bool Scenario::is_ready(int rank, const Queued& queued) const {
@@ -468,12 +447,14 @@ bool Scenario::advance_streams() {
         if (state == Host::kDead || state == Host::kCrashed) {
             continue;  // its work on the GPU ended with it
         }
-        for (const auto& [stream, queue] : hosts_[static_cast<size_t>(rank)]->streams) {
-            if (!queue.empty()) {
-                reach(rank, queue.front());
+        const Host& host = *hosts_[static_cast<size_t>(rank)];
+        for (const auto& [stream, queue] : host.streams) {
+            const Group* front = host.front(stream);
+            if (front != nullptr) {
+                reach(rank, *front);
             }
-            if (!queue.empty() && is_done(rank, queue.front()) &&
-                std::all_of(queue.front().calls.begin(), queue.front().calls.end(),
+            if (front != nullptr && is_done(rank, *front) &&
+                std::all_of(front->calls.begin(), front->calls.end(),
                             [&](const Queued& queued) { return is_ready(rank, queued); })) {
                 ready.emplace_back(rank, stream);
             }

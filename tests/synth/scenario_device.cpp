@@ -78,7 +78,7 @@ void Scenario::hand_over(int rank, const Action& action) {
     } else if (action.work == WorkKind::kEventWait) {
         group.record = host.newest_record[action.object];
     }
-    host.streams[action.stream].push_back(group);
+    host.queue(action.stream, group);
 }
 
 // The collectives of the graph run one after another; the device tells only when the first starts and the last ends.
@@ -105,6 +105,28 @@ void Scenario::record_sync(int rank, const char* name, uint64_t stream) {
     call.object = stream;
     call.entered_ticks = thread.inside.empty() ? now_ : thread.inside_since;
     call.returned_ticks = now_ + 1000;
+}
+
+const Scenario::Queued* Scenario::head_of(int rank, const std::string& communicator, OpKind op, int peer,
+                                          uint64_t sequence) const {
+    const Host& host = *hosts_[static_cast<size_t>(rank)];
+    if (host.state == Host::kDead || host.state == Host::kCrashed) {
+        return nullptr;
+    }
+    for (const auto& [stream, queue] : host.streams) {
+        const Group* front = host.front(stream);
+        if (front == nullptr) {
+            continue;
+        }
+        for (const Queued& queued : front->calls) {
+            const bool p2p = class_of(queued.action.op) == OpClass::p2p;
+            const bool fits = p2p ? queued.action.op == op && queued.action.peer == peer : class_of(op) != OpClass::p2p;
+            if (queued.action.communicator == communicator && queued.sequence == sequence && fits) {
+                return &queued;
+            }
+        }
+    }
+    return nullptr;
 }
 
 void Scenario::reach(int rank, const Group& group) {

@@ -1,7 +1,9 @@
 // The inside of a Scenario: what a rank's host and streams hold while the job is played.
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "scenario.h"
 
@@ -21,6 +23,7 @@ struct Scenario::Group {
     uint64_t record = 0;                  // event record: its number; event wait: the one that it waits for
     std::vector<uint64_t> replay_ends{};  // last of a graph launch: tickets of all its calls
     bool replayed = false;
+    uint64_t place = 0;  // in the order in which the host handed them over
 };
 
 struct Scenario::Thread {
@@ -46,6 +49,7 @@ struct Scenario::Host {
     size_t running = 0;              // the one that acts
     uint64_t ended = 0;
     std::map<uint64_t, std::deque<Group>> streams;
+    uint64_t queued = 0;  // groups of all streams
     std::map<std::string, uint32_t> rows;
     std::map<std::tuple<std::string, bool, int>, uint64_t> p2p_counts;
     uint64_t launches = 0;
@@ -58,6 +62,21 @@ struct Scenario::Host {
     std::map<uint64_t, std::vector<Action>> graphs;
 
     Thread& thread() { return threads[running]; }
+
+    void queue(uint64_t stream, Group group) {
+        group.place = ++queued;
+        streams[stream].push_back(std::move(group));
+    }
+
+    // What the stream runs now, if anything. Stream 0, the legacy default stream, and all others wait for each other.
+    const Group* front(uint64_t stream) const {
+        const std::deque<Group>& own = streams.at(stream);
+        const auto holds = [&](const auto& other) {
+            return (other.first == 0) != (stream == 0) && !other.second.empty() &&
+                   other.second.front().place < own.front().place;
+        };
+        return own.empty() || std::any_of(streams.begin(), streams.end(), holds) ? nullptr : &own.front();
+    }
 };
 
 }  // namespace titan::synth
