@@ -2,9 +2,9 @@
 
     test_stacks.py --pystacks PROGRAM [--inside LIBRARY] [unittest arguments]
 
-Every CPython that is found is tested, and every one that is not is named: pyenv's versions, those on PATH, and the
-commands in $TITAN_PYTHONS, separated by semicolons (get_pythons.py brings newer ones and sets it; one built without the
-GIL must be built by hand).
+The oldest and the newest CPython that is found is tested, every one where $TITAN_NIGHTLY is set, and those that are not
+are named: pyenv's versions, those on PATH, and the commands in $TITAN_PYTHONS, separated by semicolons (get_pythons.py
+brings newer ones and sets it; one built without the GIL must be built by hand).
 """
 import argparse
 import collections
@@ -21,7 +21,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2]))
-from pythons import KNOWN, interpreters, missing  # noqa: E402
+from pythons import KNOWN, interpreters, missing, some  # noqa: E402
 PYSTACKS = INSIDE = None
 LIBC = ctypes.CDLL(None)
 UNMARKED = ("3.9", "3.10", "3.11")
@@ -236,10 +236,13 @@ if __name__ == "__main__":
     parser.add_argument("--inside")
     options, rest = parser.parse_known_args()
     PYSTACKS, INSIDE = options.pystacks, options.inside
-    PYTHONS = [p for p in interpreters()]
-    for found in PYTHONS:
-        add(found)
-    PYTHONS = [p for p in PYTHONS if p.minor in KNOWN]
-    for wanted in missing(PYTHONS):
+    found = interpreters()
+    PYTHONS = some([python for python in found if python.minor in KNOWN])
+    for python in found:
+        if python in PYTHONS or python.minor not in KNOWN:
+            add(python)
+        else:
+            print(f"CPython {python.version} {python.shape}: tested at night")
+    for wanted in missing(found):
         print(f"CPython {wanted}: missing on this machine, not tested (TITAN_PYTHONS names more)")
     unittest.main(argv=[sys.argv[0], *rest])
