@@ -89,13 +89,14 @@ std::optional<Owed> first_owed(const Evidence& evidence, const Process& process)
     return owed;
 }
 
-// One of the findings says of that collective who should have made it.
-bool is_told_of(const std::vector<Finding>& findings, const WaitNode& owed) {
+// One of the findings says of that collective who should have made it, or that nobody owes it: who made it is to blame.
+bool is_told_of(const Evidence& evidence, const std::vector<Finding>& findings, const WaitNode& owed) {
+    const int made_by = evidence.run.member(owed.waiting.front().member).global_rank;
     return owed.kind == WaitKind::kCollective &&
            std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-               return finding.hangs &&
-                      (finding.kind == FindingKind::kOpMismatch || finding.kind == FindingKind::kGilHeld) &&
-                      finding.communicator == owed.communicator && finding.sequence == owed.sequence;
+               return finding.hangs && finding.communicator == owed.communicator && finding.sequence == owed.sequence &&
+                      (finding.kind == FindingKind::kOpMismatch || finding.kind == FindingKind::kGilHeld ||
+                       std::find(finding.ranks.begin(), finding.ranks.end(), made_by) != finding.ranks.end());
            });
 }
 
@@ -119,7 +120,7 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
             continue;
         }
         const std::optional<Owed> first = first_owed(evidence, process);
-        if (!first || is_told_of(findings, first->node)) {
+        if (!first || is_told_of(evidence, findings, first->node)) {
             continue;
         }
         const WaitNode* owed = &first->node;
