@@ -451,7 +451,11 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const char* const equal =
         waiter_with_lost_arguments(node) != nullptr ? "arguments that are equal as far as recorded" : "equal arguments";
     if (node.kind == WaitKind::kCreation) {
-        finding.summary = phrase("{}, all members, are inside {}, which does not end", ranks_fact(waiting), what);
+        finding.summary =
+            node.finished.empty()
+                ? phrase("{}, all members, are inside {}, which does not end", ranks_fact(waiting), what)
+                : phrase("{} {} inside {}, which does not end there; {} came out of it", ranks_fact(waiting),
+                         verb_form(waiting.size(), "is", "are"), what, ranks_fact(node.finished));
     } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {
         finding.summary =
             phrase("{}, all members, have started {} on the GPU with {}, and it does not finish: fabric or GPU",

@@ -142,14 +142,6 @@ bool made_instead(const Evidence& evidence, const Edge& edge, uint32_t holder) {
     return false;
 }
 
-bool is_one_too_many(const Evidence& evidence, MemberRef held, uint32_t holder) {
-    const auto& waiting = evidence.graph.nodes[holder].waiting;
-    return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
-        return waiter.entry != nullptr && waiter.member == held &&
-               more_often_than_usual(evidence.run.process(held), *waiter.entry);
-    });
-}
-
 // A rank that waits without having made the missing call at all may have skipped it as well.
 void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
     for (const Edge& edge : cycle) {
@@ -235,8 +227,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
             smallest = held.size();
             fewest = held;
         }
-        if (precedent_in(evidence, edge.via, next.from) == Precedent::kDeviates ||
-            (only_p2p && is_one_too_many(evidence, edge.via, next.from))) {
+        if (precedent_in(evidence, edge.via, next.from) == Precedent::kDeviates) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
         if (evidence.graph.nodes[edge.from].kind == WaitKind::kPointToPoint &&

@@ -77,22 +77,9 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
     return finding;
 }
 
-// Nobody watched the GPU, and the newest call on record was taken for the one that the host waits in: here is a better
-// one.
-void forget_guesses(const Evidence& evidence, Explained& explained) {
-    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
-        explained.nodes[index] =
-            explained.nodes[index] || (node.kind != WaitKind::kCreation && node.absent.empty() &&
-                                       std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-                                           return evidence.graph.orders[waiter.member.process].inferred;
-                                       }));
-    }
-}
-
 }  // namespace
 
-void find_overwritten_waits(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_overwritten_waits(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
     if (any_hangs(findings)) {
         return;
     }
@@ -108,7 +95,6 @@ void find_overwritten_waits(const Evidence& evidence, Explained& explained, std:
                 lost && (!others_hang || !ranks_where(evidence.run, member.communicator, *lost, false).empty());
             if (tells && told.insert({member.communicator, *lost}).second) {
                 findings.push_back(finding_of(evidence.run, process, member, *lost, waited_ns));
-                forget_guesses(evidence, explained);
             }
         }
     }

@@ -1,4 +1,5 @@
-// A call on record has waited for nearly its whole timeout, and nothing above explains it.
+// A call on record has waited for nearly its whole timeout, and nothing above explains it. For instance
+// send_left_out 705308027548 of tests/scenarios.
 #include "finders.h"
 
 #include <algorithm>

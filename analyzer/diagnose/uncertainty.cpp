@@ -40,11 +40,6 @@ std::string missing_members_text(const std::vector<Absence>& absences) {
     return fmt::format("{} of {} (missing)", one ? "a dump" : "dumps", absent_fact(absences));
 }
 
-bool node_is_foreign(const Run& run, const WaitNode& node) {
-    return std::any_of(node.waiting.begin(), node.waiting.end(),
-                       [&](const Waiter& waiter) { return run.process(waiter.member).source.is_flight_recorder; });
-}
-
 bool is_confirmed(const Run& run, const WaitNode& node) {
     return std::any_of(node.waiting.begin(), node.waiting.end(),
                        [&](const Waiter& waiter) { return called_a_hang(run.process(waiter.member)); });
@@ -285,11 +280,8 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
         finding.would_confirm.push_back(what_would_settle_it);
     };
     if (node.device_unknown) {
-        lower_to(
-            Confidence::kPossible,
-            node_is_foreign(run, node)
-                ? "TORCH_NCCL_ENABLE_TIMING=1: without it, PyTorch does not record which GPUs have started the call"
-                : "TITANTRACE_GPU_PROGRESS=writes: how far the GPUs are is not recorded on all members");
+        lower_to(Confidence::kPossible,
+                 "TITANTRACE_GPU_PROGRESS=writes: how far the GPUs are is not recorded on all members");
     }
     const bool by_watchdog = std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return run.process(waiter.member).sees.by_watchdog;
@@ -360,10 +352,8 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     // Some started; of the others nobody knows whether their streams came to it.
     if (finding.confidence == Confidence::kCertain && members_started(node, 1) &&
         !members_started(node, node.waiting.size())) {
-        lower_to(
-            Confidence::kLikely,
-            fmt::format("{} on all ranks: of some it is not known whether their GPU started it",
-                        node_is_foreign(run, node) ? "TORCH_NCCL_ENABLE_TIMING=1" : "TITANTRACE_GPU_PROGRESS=writes"));
+        lower_to(Confidence::kLikely,
+                 "TITANTRACE_GPU_PROGRESS=writes on all ranks: of some it is not known whether their GPU started it");
     }
 }
 

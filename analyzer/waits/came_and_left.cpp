@@ -98,7 +98,7 @@ bool entered_split(const Run& run, const WaitNode& node, MemberRef parent) {
             return true;
         }
     }
-    // A member that asks for no communicator leaves only its call.
+    // A member for whose new communicator the record had no room leaves only its call.
     const History& history = process.history;
     const auto is_it = [&](const CallSignature& signature) {
         return signature.kind == node.op && signature.row == parent.row;

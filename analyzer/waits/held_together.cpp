@@ -79,6 +79,7 @@ void hold_by_whole_groups(const Run& run, WaitGraph& graph) {
     }
 }
 
+// For instance own:extra_call 705308028251 of tests/scenarios.
 void doubt_the_many_in_exchanges(const Run& run, WaitGraph& graph) {
     using ExchangeKey = std::tuple<uint32_t, uint32_t, uint64_t>;  // process that waits, row, group
     std::map<ExchangeKey, std::vector<Absence*>> went_on;

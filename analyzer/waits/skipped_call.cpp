@@ -1,7 +1,6 @@
 #include "skipped_call.h"
 
 #include <algorithm>
-#include <map>
 
 #include "call_order.h"
 #include "call_predictor.h"
@@ -20,8 +19,6 @@ constexpr size_t kCallsAhead = 64;
 constexpr int64_t kClockSlackNs = 100'000'000;
 // A record whose program was silent for so long at its end shows a rank that waits or stands still.
 constexpr int64_t kSilentNs = 1'000'000'000;
-// The number of steps compared to tell what is usual.
-constexpr int32_t kComparedSteps = 64;
 
 const Member* member_in(const Process& process, uint32_t communicator) {
     const auto found = std::find_if(process.members.begin(), process.members.end(),
@@ -56,20 +53,6 @@ uint64_t sequence_at(const Member& member, uint32_t place) {
         }
     }
     return kNoSequence;
-}
-
-// Did a waiter make that call, too, before the one it waits in? Then it belongs there.
-bool comes_first_elsewhere(const Run& run, const Process& process, uint32_t place, const WaitNode& node) {
-    const CallSignature& call = process.history[place];
-    if (!format::is_collective(call.kind) || call.row == kNoIndex) {
-        return false;
-    }
-    const uint64_t sequence = sequence_at(process.members[call.row], place);
-    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        const Member* member = member_in(run.process(waiter.member), process.members[call.row].communicator);
-        const auto same = member == nullptr ? std::nullopt : member->call_log.find(sequence);
-        return same && waiter.entry != nullptr && *same < waiter.entry->place;
-    });
 }
 
 // Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four
@@ -220,8 +203,7 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
             continue;
         }
         const auto expected = predict(i, same);
-        if (expected && missing.is(history[places[*expected]]) && !comes_first_elsewhere(run, process, place, node) &&
-            !others_made_it_first(run, absent, place, node)) {
+        if (expected && missing.is(history[places[*expected]]) && !others_made_it_first(run, absent, place, node)) {
             return true;
         }
     }
@@ -247,27 +229,6 @@ bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const E
         }
     }
     return false;
-}
-
-bool more_often_than_usual(const Process& process, const Entry& entry) {
-    constexpr size_t kLeastSteps = 2;
-    const History& history = process.history;
-    const MissingCall call{entry.row, entry.kind, entry.peer};
-    std::map<int32_t, size_t> count;
-    for (uint32_t i = entry.place + 1; entry.step >= 0 && i-- > 0;) {
-        const int32_t step = history.steps.at(i);
-        if (step >= 0 && entry.step - step > kComparedSteps) {
-            break;
-        }
-        if (step >= 0 && !history[i].captured && call.is(history[i])) {
-            ++count[step];
-        }
-    }
-    size_t most = 0;
-    for (const auto& [step, times] : count) {
-        most = step < entry.step ? std::max(most, times) : most;
-    }
-    return count.size() > kLeastSteps && count[entry.step] > most;
 }
 
 bool skipped_a_repetition(const Process& process, const Entry& entry) {

@@ -25,8 +25,6 @@ SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& 
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node);
 // Did it make `made` where it always made the missing one before, alone or with others?
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made);
-// Was this call made more often in its step than in any of several steps before?
-bool more_often_than_usual(const Process& process, const Entry& entry);
 // Did it make about twice as many other calls before this one as ever lay between two of its kind? Then it left one out
 // there; where it only changed the order, fewer.
 bool skipped_a_repetition(const Process& process, const Entry& entry);

@@ -89,7 +89,11 @@ Program& Program::init(const std::string& communicator, bool never_finishes) {
     action.never_finishes = never_finishes;
     return add(action);
 }
-Program& Program::split(const std::string& child) { return add(named(Action::kSplit, child)); }
+Program& Program::split(const std::string& child, bool never_finishes) {
+    Action action = named(Action::kSplit, child);
+    action.never_finishes = never_finishes;
+    return add(action);
+}
 
 Program& Program::thread(size_t n) {
     other_threads.resize(std::max(other_threads.size(), n - 1));

@@ -110,7 +110,7 @@ class Program {
     Program& crash();  // SIGSEGV
     Program& exit();
     Program& init(const std::string& communicator, bool never_finishes = false);
-    Program& split(const std::string& child);
+    Program& split(const std::string& child, bool never_finishes = false);
 
     // The n-th call of the program on a communicator, from 0: where faults are planted.
     Action& nth_call(const std::string& communicator, size_t n);

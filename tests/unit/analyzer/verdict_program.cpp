@@ -210,7 +210,8 @@ class Writer {
             {"exit", [](Writer& own, const Words&) { own.program_.exit(); }},
             {"init",
              [](Writer& own, const Words& words) { own.program_.init(words.at(0), words.back() == "never_finishes"); }},
-            {"split", [](Writer& own, const Words& words) { own.program_.split(words.at(0)); }},
+            {"split", [](Writer& own,
+                         const Words& words) { own.program_.split(words.at(0), words.back() == "never_finishes"); }},
         };
         return kVerbs;
     }
