@@ -79,6 +79,37 @@ class Package(package_case.Case):
                              [False, False, []])
             self.assertEqual(list(self.place.iterdir()), [])
 
+    def module(self, *arguments, preload=False, **variables):
+        return subprocess.run([sys.executable, "-m", "titantrace", *arguments], cwd=self.place, capture_output=True,
+                              env=self.environment_of("module", preload, **variables), text=True, timeout=60)
+
+    def test_the_module_says_what_it_offers(self):
+        told = self.module()
+        self.assertEqual(told.returncode, 0)
+        for command in ("status", "export", "library", "include", "--bridges"):
+            self.assertIn(f"python -m titantrace {command}", told.stdout.replace("-m titantrace --bridges profiler",
+                                                                                "-m titantrace --bridges"))
+        self.assertEqual(self.module("help").stdout, told.stdout)
+        self.assertEqual(self.module("library").stdout.strip(), str(ROOT / "python/titantrace/libtitantrace.so"))
+        self.assertEqual(self.module("include").stdout.strip(), str(ROOT / "python/titantrace/include"))
+        self.assertIn("--parquet", self.module("export", "--help").stdout)
+        wrong = self.module("statsu")
+        self.assertEqual((wrong.returncode, wrong.stdout), (2, ""))
+        self.assertIn("did you mean status?", wrong.stderr)
+
+    def test_the_module_tells_whether_this_process_is_recorded(self):
+        without = self.module("status", RANK="0", WORLD_SIZE="1")
+        self.assertEqual(without.returncode, 1)
+        self.assertIn("does not record this process\nwhy: libtitantrace.so is not loaded", without.stdout)
+        recorded = self.module("status", preload=True, RANK="0", WORLD_SIZE="1")
+        self.assertEqual(recorded.returncode, 0, recorded.stdout + recorded.stderr)
+        self.assertRegex(recorded.stdout, r"records this process\nring: .*\.ring\ndumps: ")
+
+    def test_the_module_runs_a_program_behind_bridges(self):
+        (self.place / "program.py").write_text("import sys; print(sys.argv[1:], __name__); sys.exit(5)")
+        ran = self.module("--bridges", "profiler", "program.py", "-x", "status")
+        self.assertEqual((ran.returncode, ran.stdout), (5, "['-x', 'status'] __main__\n"))
+
     def test_importing_brings_nothing_heavy(self):
         """Bridges to other packages are loaded when they are asked for, never with the markers."""
         program = "import sys, titantrace; print('torch' in sys.modules, titantrace.__version__)"
