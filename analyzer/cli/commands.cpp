@@ -21,6 +21,9 @@ namespace {
 
 bool errors_as_json = false;
 
+constexpr int kLeastColumns = 20;
+constexpr size_t kLeastRows = 24;
+
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
 
 }  // namespace
@@ -58,6 +61,22 @@ void add_run(CommandLine& app, CommonOptions& common) {
     app.flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
 }
 
+void add_table_options(CommandLine& app, ListingOptions& tables, CommandOption json) {
+    app.option("--sort", tables.sort, "order the table by this column; --sort=-COLUMN: the greatest first")
+        .excludes(json);
+    app.flag("--csv", tables.csv, "the table as CSV, without the words around it").excludes(json);
+}
+
+void add_steps(CommandLine& app, std::string& steps) {
+    app.option("--steps,--step", steps, "step or range of steps, such as 40-50");
+}
+
+void add_hang_after(CommandLine& app, double& hang_after_s) {
+    app.option("--hang-after-s", hang_after_s,
+               "call a wait a hang after this long (default: from how long this run usually waits, at least 1 s)")
+        .not_negative();
+}
+
 LoadOptions CommonOptions::load_options() const {
     LoadOptions options;
     options.paths = paths;
@@ -83,8 +102,9 @@ int fail(const std::string& what) {
     return kExitUnusable;
 }
 
-TextStyle terminal_style() {
+TextStyle terminal_style(const ListingOptions& tables) {
     TextStyle style;
+    style.tables = tables;
     const char* no_colour = std::getenv("NO_COLOR");
     const bool terminal = ::isatty(STDOUT_FILENO) != 0;
     const char* kind = std::getenv("TERM");
@@ -92,11 +112,12 @@ TextStyle terminal_style() {
     style.colour = terminal && !is_dumb && (no_colour == nullptr || *no_colour == '\0');
     const char* columns = std::getenv("COLUMNS");
     if (const int wanted = columns == nullptr ? 0 : std::atoi(columns); wanted > 0) {
-        style.width = static_cast<size_t>(std::clamp(wanted, 60, 200));
+        style.width = static_cast<size_t>(std::clamp(wanted, kLeastColumns, 200));
     }
     winsize size{};
     if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
-        style.width = std::clamp<size_t>(size.ws_col, 60, 120);
+        style.width = std::clamp<size_t>(size.ws_col, kLeastColumns, 120);
+        style.rows = std::max<size_t>(size.ws_row, kLeastRows);
     }
     return style;
 }
@@ -135,7 +156,7 @@ bool parse_range(const char* option, const char* example, const std::string& tex
 
 bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps) {
     std::optional<std::pair<uint64_t, uint64_t>> range;
-    if (!parse_range("--step", "10-12", text, range)) {
+    if (!parse_range("--steps", "10-12", text, range)) {
         return false;
     }
     if (range) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/command_line.h"
+#include "host/listing.h"
 #include "host/output.h"
 #include "load_run.h"
 #include "report.h"
@@ -34,6 +35,9 @@ struct CommonOptions {
 
 void add_path(CommandLine& app, CommonOptions& common);
 void add_run(CommandLine& app, CommonOptions& common);
+// --sort and --csv, for every command that prints a table; `json` leaves no table.
+void add_table_options(CommandLine& app, ListingOptions& tables, CommandOption json);
+void add_hang_after(CommandLine& app, double& hang_after_s);
 void add_ranks(CommandLine& app, std::string& ranks);
 // "3", "0-7,64": ranks and ranges; empty is the empty set. False: it said what is wrong.
 bool parse_ranks(const std::string& text, std::set<int>& ranks);
@@ -41,7 +45,8 @@ bool parse_ranks(const std::string& text, std::set<int>& ranks);
 // "40", "40-42"; empty is no range. False: it said what is wrong, with an example of what `option` takes.
 bool parse_range(const char* option, const char* example, const std::string& text,
                  std::optional<std::pair<uint64_t, uint64_t>>& range);
-// The option --step.
+// --steps, which was --step before.
+void add_steps(CommandLine& app, std::string& steps);
 bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps);
 
 // Loads a run with its journals and prints what `report` makes of it; where that is nothing, says `nothing`. Returns
@@ -58,6 +63,8 @@ struct Command {
 
 // Each adds itself to the command line.
 Command diagnose_command(CommandLine& app);  // the default one: options of the program itself
+Command help_command(CommandLine& app);
+Command why_command(CommandLine& app);
 Command show_command(CommandLine& app);
 Command metrics_command(CommandLine& app);
 Command stragglers_command(CommandLine& app);
@@ -85,7 +92,7 @@ int fail(const std::string& what);
 // With JSON, errors also go to standard output, as an object.
 void report_errors_as_json(bool wanted);
 // Width and colour of the terminal on standard output; plain elsewhere.
-TextStyle terminal_style();
+TextStyle terminal_style(const ListingOptions& tables = {});
 // And names the records as on this command line, so that commands in a report can be pasted.
 TextStyle command_line_style(const CommonOptions& common);
 

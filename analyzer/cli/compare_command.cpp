@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kCompareFooter =
     R"(A is the first PATH, B the second. With one PATH, or for another part of either, options say what B is:
---with-run, --with-attempt and --with-step; what they do not say is as in A.
+--with-run, --with-attempt and --with-steps; what they do not say is as in A.
 
 Compared are the step (typical: the median; mean: with the rare long ones), the spans of the program, calls of NCCL by
 operation, role of the communicator and size (kind GPU: as long as they were seen to run, host: as long as the host was
@@ -36,7 +36,7 @@ the program tells a perf_tag (titantrace.label), runs of different ones are list
 examples:
   titan-analyze compare before/ after/
   titan-analyze compare main/ branch/ --fail-if-slower 3%      in CI
-  titan-analyze compare dumps/ --step 100-200 --with-step 300-400
+  titan-analyze compare dumps/ --steps 100-200 --with-steps 300-400
   titan-analyze compare dumps/ --attempt 0 --with-attempt 1    before and after a restart
   titan-analyze compare before/ after/ --json | jq '.rows[] | select(.differs)'
 
@@ -50,6 +50,7 @@ struct CompareArguments {
     int with_attempt = -1;
     uint64_t skip_steps = 0;
     bool json = false;
+    ListingOptions tables;
     CompareReportOptions options;
 };
 
@@ -87,8 +88,8 @@ bool choose_sides(const CompareArguments& arguments, WantedSide& a, WantedSide& 
     const bool is_other = !arguments.with_run.empty() || arguments.with_attempt >= 0 || with_steps;
     if (paths.size() > 2 || (paths.size() == 1 && !is_other)) {
         fail(paths.size() > 2 ? "compare takes two paths, A and B"
-                              : "compare needs a second path, or --with-run, --with-attempt or --with-step, to know "
-                                "what to compare with");
+                              : "compare needs a second path, or --with-run, --with-attempt or --with-steps, to "
+                                "know what to compare with");
         return false;
     }
     a.common.paths = {paths.front()};
@@ -123,7 +124,7 @@ int run_compare(CompareArguments& arguments) {
     const Comparison comparison = compare(sides[0], sides[1]);
     print_text(arguments.json ? compare_json(sides[0], sides[1], comparison, arguments.options)
                               : document_text(compare_document(sides[0], sides[1], comparison, arguments.options),
-                                              terminal_style()));
+                                              terminal_style(arguments.tables)));
     if (arguments.options.fail_if_slower) {
         switch (gate_of(comparison, *arguments.options.fail_if_slower)) {
             case Gate::kPassed: return kExitHealthy;
@@ -141,17 +142,18 @@ Command compare_command(CommandLine& app) {
     CommandLine& command = app.command("compare", "Compare two runs, attempts or windows of steps.", kCompareFooter);
     command.option("PATH", arguments->common.paths, "A and B, each as for the diagnosis").required();
     add_run(command, arguments->common);
-    command.option("--step", arguments->steps, "step or range of A, and of B where --with-step does not say");
+    command.option("--steps,--step", arguments->steps, "step or range of A, and of B where --with-steps does not say");
     command.option("--with-run", arguments->with_run, "the run to compare with");
     command.option("--with-attempt", arguments->with_attempt, "the attempt to compare with").not_negative();
-    command.option("--with-step", arguments->with_steps, "step or range to compare with");
+    command.option("--with-steps,--with-step", arguments->with_steps, "step or range to compare with");
     command.option("--skip-steps", arguments->skip_steps, "leave out the first N steps on record of either side")
         .between(0, 1'000'000'000);
     add_ranks(command, arguments->ranks);
     command.option("--fail-if-slower", arguments->fail_if_slower,
                    "exit status 1 if a step takes so much longer, such as 3%");
     command.flag("--all", arguments->options.all, "also what does not differ");
-    command.flag("--json", arguments->json, "one JSON object, with all rows");
+    add_table_options(command, arguments->tables,
+                      command.flag("--json", arguments->json, "one JSON object, with all rows"));
     return {&command, [arguments] { return run_compare(*arguments); }};
 }
 

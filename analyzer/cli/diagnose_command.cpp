@@ -13,11 +13,22 @@
 #include "host/words.h"
 #include "jobs_of_node.h"
 #include "json_schema.h"
+#include "one_line.h"
 
 namespace titan::analyzer {
 namespace {
 
-int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bool json) {
+struct DiagnoseArguments {
+    CommonOptions common;
+    DiagnoseOptions options;
+    bool json = false;
+    bool one_line = false;
+    bool all = false;
+    bool only_list = false;
+};
+
+int run_diagnose(const DiagnoseArguments& arguments) {
+    const CommonOptions& common = arguments.common;
     LoadOptions load = common.load_options();
     load.witnesses_alone = true;
     const auto run = load_run(load);
@@ -26,22 +37,26 @@ int run_diagnose(const CommonOptions& common, const DiagnoseOptions& options, bo
         say_jobs_of_node(load.ring_directories);
         return status;
     }
-    const Diagnosis diagnosis = diagnose(*run, options);
-    print_text(json ? json_report(*run, diagnosis) : text_report(*run, diagnosis, command_line_style(common)));
+    const Diagnosis diagnosis = diagnose(*run, arguments.options);
+    TextStyle style = command_line_style(common);
+    style.rows = arguments.all ? 0 : style.rows;
+    print_text(arguments.json       ? json_report(*run, diagnosis)
+               : arguments.one_line ? one_line(*run, diagnosis) + "\n"
+                                    : text_report(*run, diagnosis, style));
     return !diagnosis.findings.empty()      ? kExitFindings
            : !diagnosis.cannot_tell.empty() ? kExitInconclusive
                                             : kExitHealthy;
 }
 
 std::string runs_text(const std::vector<CandidateGroup>& groups) {
-    std::string text;
+    Rows rows;
     for (const CandidateGroup& group : groups) {
         const std::string name = group.attempt.empty()
                                      ? "(no run directory) " + printable(group.files.front().directory)
                                      : fmt::format("{} attempt {}", printable(group.run), group.attempt);
-        text += fmt::format("{}  {:<40} {}\n", date_text(group.newest_ns), name, counted(group.files.size(), "file"));
+        rows.push_back({date_text(group.newest_ns), name, counted(group.files.size(), "file")});
     }
-    return text;
+    return listing_text({{"", 26}, {"", 40}, {"", 0}}, std::move(rows));
 }
 
 std::string runs_json(const Discovery& discovery) {
@@ -77,32 +92,25 @@ int list_runs(const CommonOptions& common, bool json) {
     return kExitHealthy;
 }
 
-struct DiagnoseArguments {
-    CommonOptions common;
-    DiagnoseOptions options;
-    bool json = false;
-    bool only_list = false;
-};
-
 }  // namespace
 
 Command diagnose_command(CommandLine& app) {
     const auto arguments = std::make_shared<DiagnoseArguments>();
     add_path(app, arguments->common);
     add_run(app, arguments->common);
-    app.flag("--json", arguments->json, "the diagnosis as one JSON object");
+    const CommandOption json = app.flag("--json", arguments->json, "the diagnosis as one JSON object");
+    app.flag("--oneline", arguments->one_line, "the diagnosis in one line, for a chat or a log").excludes(json);
+    app.flag("--all", arguments->all,
+             "the whole report, also on a terminal, which otherwise shows as much of it as fits");
     app.flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
-    app.option("--hang-after-s", arguments->options.hang_after_s,
-               "call a wait a hang after this long (default: from how long this run usually waits, at least 1 s)")
-        .not_negative();
+    add_hang_after(app, arguments->options.hang_after_s);
     return {&app, [arguments] {
                 if (arguments->common.paths.empty()) {
                     const int status = fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");
                     say_jobs_of_node(arguments->common.load_options().ring_directories);
                     return status;
                 }
-                return arguments->only_list ? list_runs(arguments->common, arguments->json)
-                                            : run_diagnose(arguments->common, arguments->options, arguments->json);
+                return arguments->only_list ? list_runs(arguments->common, arguments->json) : run_diagnose(*arguments);
             }};
 }
 

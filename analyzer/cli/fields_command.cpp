@@ -29,11 +29,18 @@ const RecordTable& table_of(RecordKind kind) {
     return record_tables().front();
 }
 
-int run_fields(bool json) {
-    std::vector<std::vector<std::string>> rows;
+struct FieldsArguments {
+    bool json = false;
+    ListingOptions tables;
+};
+
+int run_fields(const FieldsArguments& arguments) {
+    const std::vector<ListColumn> columns = {{"table", 11}, {"key", 12}, {"type", 14}, {"unit", 8}, {"meaning", 0}};
+    check_sort({columns}, arguments.tables);
+    Rows rows;
     for (const RecordField& field : record_fields()) {
         const RecordTable& table = table_of(field.kind);
-        if (json) {
+        if (arguments.json) {
             const Json row{{"table", table.name}, {"option", table.option}, {"key", field.key},
                            {"type", field.type},  {"unit", field.unit},     {"meaning", field.meaning}};
             print_text(row.dump() + "\n");
@@ -41,9 +48,8 @@ int run_fields(bool json) {
             rows.push_back({table.name, field.key, field.type, field.unit, field.meaning});
         }
     }
-    if (!json) {
-        print_text(
-            listing_text({{"table", 11}, {"key", 12}, {"type", 14}, {"unit", 8}, {"meaning", 0}}, std::move(rows)));
+    if (!arguments.json) {
+        print_text(listing_text(columns, std::move(rows), arguments.tables));
     }
     return kExitHealthy;
 }
@@ -51,10 +57,11 @@ int run_fields(bool json) {
 }  // namespace
 
 Command fields_command(CommandLine& app) {
-    const auto json = std::make_shared<bool>(false);
+    const auto arguments = std::make_shared<FieldsArguments>();
     CommandLine& command = app.command("fields", "Describe the fields of all records.", kFieldsFooter);
-    command.flag("--json", *json, "JSON Lines, one object per field");
-    return {&command, [json] { return run_fields(*json); }};
+    add_table_options(command, arguments->tables,
+                      command.flag("--json", arguments->json, "JSON Lines, one object per field"));
+    return {&command, [arguments] { return run_fields(*arguments); }};
 }
 
 }  // namespace titan::analyzer

@@ -20,6 +20,7 @@ struct LayoutArguments {
     CommonOptions common;
     bool config = false;
     bool json = false;
+    ListingOptions tables;
 };
 
 int run_layout(const LayoutArguments& arguments) {
@@ -27,10 +28,11 @@ int run_layout(const LayoutArguments& arguments) {
     if (!run) {
         return fail(run.error().text());
     }
+    const TextStyle style = terminal_style(arguments.tables);
     if (arguments.config) {
-        print_text(arguments.json ? config_json_report(*run) : config_report(*run, terminal_style()));
+        print_text(arguments.json ? config_json_report(*run) : config_report(*run, style));
     } else {
-        print_text(arguments.json ? layout_json_report(*run) : layout_report(*run, terminal_style()));
+        print_text(arguments.json ? layout_json_report(*run) : layout_report(*run, style));
     }
     return kExitHealthy;
 }
@@ -45,7 +47,8 @@ Command layout_command(CommandLine& app) {
     add_run(command, arguments->common);
     command.flag("--config", arguments->config,
                  "instead: variables of NCCL, CUDA, PyTorch and the network, and versions, where ranks differ first");
-    command.flag("--json", arguments->json, "one JSON object, with all ranks and communicators");
+    add_table_options(command, arguments->tables,
+                      command.flag("--json", arguments->json, "one JSON object, with all ranks and communicators"));
     return {&command, [arguments] { return run_layout(*arguments); }};
 }
 

@@ -18,6 +18,8 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze dumps/                   the verdict for the newest run in there
   titan-analyze /tmp/fr/                 PyTorch Flight Recorder files, pickled or JSON
   titan-analyze dumps/ --json | jq .verdict
+  titan-analyze dumps/ --oneline         one line, for a chat or a log
+  titan-analyze why 3 dumps/             what rank 3 does, what it waits for, whom that leads to
   titan-analyze dumps/ --list-runs       which runs and attempts there are
   titan-analyze dumps/ --run job-17 --attempt 1
   titan-analyze report dumps/ -o run.html   all of this as one page for a browser
@@ -44,11 +46,12 @@ int run_command_line(int argc, char** argv) {
                     "Tells which rank a distributed GPU job waits for, and why, from titantrace's dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
-    const Command subcommands[] = {show_command(app),    summary_command(app),  compare_command(app),
-                                   metrics_command(app), timeline_command(app), stragglers_command(app),
-                                   layout_command(app),  stacks_command(app),   report_command(app),
-                                   export_command(app),  fields_command(app),   digest_command(app),
-                                   rings_command(app),   collect_command(app),  clean_command(app)};
+    const Command subcommands[] = {why_command(app),        show_command(app),    summary_command(app),
+                                   compare_command(app),    metrics_command(app), timeline_command(app),
+                                   stragglers_command(app), layout_command(app),  stacks_command(app),
+                                   report_command(app),     export_command(app),  fields_command(app),
+                                   digest_command(app),     rings_command(app),   collect_command(app),
+                                   clean_command(app),      help_command(app)};
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {
@@ -58,10 +61,14 @@ int run_command_line(int argc, char** argv) {
     } catch (const CommandLineError& error) {
         return fail(error.what() + what_was_meant(app, arguments) + " (--help shows how)");
     }
-    for (const Command& command : subcommands) {
-        if (command.line->chosen()) {
-            return command.run();
+    try {
+        for (const Command& command : subcommands) {
+            if (command.line->chosen()) {
+                return command.run();
+            }
         }
+    } catch (const NoSuchColumn& error) {
+        return fail(error.what());
     }
     // A path that is not there may be a command.
     if (const std::string meant = what_was_meant(app, arguments); !meant.empty() && ::access(argv[1], F_OK) != 0) {

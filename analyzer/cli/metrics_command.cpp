@@ -16,7 +16,7 @@ overwritten (TITANTRACE_MARKERS): of older steps some ranks have none on record.
 
 examples:
   titan-analyze metrics dumps/ --last 10
-  titan-analyze metrics dumps/ --name loss --step 50-70
+  titan-analyze metrics dumps/ --name loss --steps 50-70
   titan-analyze metrics dumps/ --json | jq -c 'select(.ranks_missing != [])'
 
 Exit status: 0 metrics were listed, 1 none is on record, 2 unusable input or arguments.)";
@@ -47,9 +47,11 @@ Command metrics_command(CommandLine& app) {
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
     command.option("--name", arguments->options.name, "only this metric");
-    command.option("--step", arguments->steps, "step or range");
+    add_steps(command, arguments->steps);
     command.option("--last", arguments->options.last, "only the newest N steps");
-    command.flag("--json", arguments->options.json, "JSON Lines, one object per step and metric");
+    MetricsOptions& options = arguments->options;
+    add_table_options(command, options.table,
+                      command.flag("--json", options.json, "JSON Lines, one object per step and metric"));
     return {&command, [arguments] { return run_metrics(*arguments); }};
 }
 

@@ -20,6 +20,7 @@ std::string places_text(const RingDirectories& directories) {
 struct RingsArguments {
     CommonOptions common;
     bool json = false;
+    ListingOptions tables;
 };
 
 int run_rings(const RingsArguments& arguments) {
@@ -35,7 +36,10 @@ int run_rings(const RingsArguments& arguments) {
         print("no rings of this user in {}\n", places_text(directories));
         return kExitHealthy;
     }
-    std::vector<std::vector<std::string>> rows;
+    const std::vector<ListColumn> columns = {{"pid", 8, true},         {"process", 8},      {"rank", 6, true},
+                                             {"silent for", 12, true}, {"run/attempt", 28}, {"ring", 0}};
+    check_sort({columns}, arguments.tables);
+    Rows rows;
     for (const NodeRing& ring : rings) {
         if (!ring.problem.empty()) {
             rows.push_back({"-", "-", "-", "-", "cannot be read", ring.problem});
@@ -46,13 +50,7 @@ int run_rings(const RingsArguments& arguments) {
                         ring.liveness == Liveness::kAlive ? "-" : duration_text(ring.age_ns),
                         fmt::format("{}/{}", ring.run, ring.attempt), printable(ring.path)});
     }
-    print("{}", listing_text({{"pid", 8, true},
-                              {"process", 8},
-                              {"rank", 6, true},
-                              {"silent for", 12, true},
-                              {"run/attempt", 28},
-                              {"ring", 0}},
-                             std::move(rows)));
+    print_text(listing_text(columns, std::move(rows), arguments.tables));
     return kExitHealthy;
 }
 
@@ -88,7 +86,8 @@ Command rings_command(CommandLine& app) {
         app.command("rings", "List the rings on this node.",
                     "examples:\n  titan-analyze rings\n  titan-analyze rings --ring-dir /scratch/rings\n"
                     "  titan-analyze rings --json | jq -c 'select(.process == \"dead\")'");
-    command.flag("--json", arguments->json, "JSON Lines, one object per ring");
+    add_table_options(command, arguments->tables,
+                      command.flag("--json", arguments->json, "JSON Lines, one object per ring"));
     add_ring_directory_option(command, arguments->common.ring_directory);
     return {&command, [arguments] { return run_rings(*arguments); }};
 }

@@ -18,7 +18,7 @@ constexpr const char* kShowFooter = R"(examples:
   titan-analyze show dumps/ --work --rank 3 --last 20      what was handed to the streams
   titan-analyze show dumps/ --channels --rank 3
   titan-analyze show dumps/ --markers --json | jq -c 'select(.marker == "metric") | [.rank,.step,.name,.value]'
-  titan-analyze show dumps/ --step 12 --json | jq -c '[.rank,.seq,.op]'
+  titan-analyze show dumps/ --steps 12 --json | jq -c '[.rank,.seq,.op]'
 
 Exit status: 0 calls were listed, 1 no call fits, 2 unusable input or arguments.)";
 
@@ -80,7 +80,7 @@ Command show_command(CommandLine& app) {
     add_ranks(command, arguments->ranks);
     command.option("--comm", arguments->options.communicator, "communicator: its name, or the start of its id");
     command.option("--seq", arguments->sequences, "sequence number or range, such as 40-42");
-    command.option("--step", arguments->steps, "step or range");
+    add_steps(command, arguments->steps);
     command.option("--state", arguments->options.state,
                    "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
     command.option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
@@ -101,7 +101,8 @@ Command show_command(CommandLine& app) {
     kind("--health", options.health, "readings of GPUs, network ports and the host, instead");
     kind("--labels", options.labels, "facts that the program and its user told, instead");
     kind("--step-sums", options.step_sums, "what NCCL calls add up to, step by step, instead");
-    command.flag("--json", arguments->options.json, "JSON Lines, one object per record (docs/records.md)");
+    add_table_options(command, options.table,
+                      command.flag("--json", options.json, "JSON Lines, one object per record (docs/records.md)"));
     return {&command, [arguments] { return run_show(*arguments); }};
 }
 

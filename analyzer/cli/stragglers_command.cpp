@@ -39,6 +39,7 @@ struct StragglerArguments {
     CommonOptions common;
     bool all = false;
     bool json = false;
+    ListingOptions tables;
 };
 
 int run_stragglers(const StragglerArguments& arguments) {
@@ -49,7 +50,7 @@ int run_stragglers(const StragglerArguments& arguments) {
     const Timing timing = analyze_timing(*run);
     const SlowCauses slow = slow_causes(*run, timing);
     print_text(arguments.json ? straggler_json(*run, timing, slow)
-                              : straggler_report(*run, timing, slow, arguments.all, terminal_style()));
+                              : straggler_report(*run, timing, slow, arguments.all, terminal_style(arguments.tables)));
     bool any = !timing.slow.empty() || !slow.causes.empty();
     for (const RankTiming& rank : timing.ranks) {
         any |= rank.shape.pattern != LatePattern::kNone;
@@ -66,7 +67,8 @@ Command stragglers_command(CommandLine& app) {
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     command.flag("--all", arguments->all, "all ranks, not only those that cost most");
-    command.flag("--json", arguments->json, "one JSON object, with all ranks");
+    add_table_options(command, arguments->tables,
+                      command.flag("--json", arguments->json, "one JSON object, with all ranks"));
     return {&command, [arguments] { return run_stragglers(*arguments); }};
 }
 

@@ -1,9 +1,16 @@
 // titan-analyze summary: what takes the time, and how much of it is training.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "commands.h"
 #include "goodput_report.h"
+#include "host/words.h"
 #include "read_attempts.h"
 #include "summary_report.h"
 
@@ -47,6 +54,7 @@ examples:
   titan-analyze summary dumps/
   titan-analyze summary dumps/ --skip-steps 10 --rank 0-7
   titan-analyze summary dumps/ --tokens-per-step 4194304 --flops-per-token 48e9
+  titan-analyze summary dumps/ --by host --sort=-mean
   titan-analyze summary dumps/ --goodput
   titan-analyze summary dumps/ --json | jq -r 'select(.kind == "span") | [.name, .mean_ns] | @tsv'
 
@@ -56,8 +64,32 @@ struct SummaryArguments {
     CommonOptions common;
     std::string ranks, steps;
     SummaryReportOptions options;
+    std::string by;
     bool goodput = false;
 };
+
+// False: it said what is wrong.
+bool parse_by(const std::string& text, SummaryBy& by) {
+    constexpr auto kGroups =
+        std::to_array<std::pair<const char*, SummaryBy>>({{"role", SummaryBy::kRole},
+                                                          {"rank", SummaryBy::kRank},
+                                                          {"host", SummaryBy::kHost},
+                                                          {"communicator", SummaryBy::kCommunicator}});
+    std::vector<std::string> names;
+    for (const auto& [name, group] : kGroups) {
+        if (text == name) {
+            by = group;
+        }
+        names.emplace_back(name);
+    }
+    if (text.empty() || std::find(names.begin(), names.end(), text) != names.end()) {
+        return true;
+    }
+    const std::string near = nearest_word(text, names);
+    fail(fmt::format("--by takes {}, not '{}'{}", fmt::join(names, ", "), printable(text),
+                     near.empty() ? std::string() : "; did you mean " + near + "?"));
+    return false;
+}
 
 int run_goodput(const CommonOptions& common, const SummaryReportOptions& options) {
     const auto attempts = read_attempts(common.load_options(), options.ranks, std::nullopt,
@@ -69,13 +101,14 @@ int run_goodput(const CommonOptions& common, const SummaryReportOptions& options
         say("titan-analyze: no attempt has a record of ours\n");
         return kExitFindings;
     }
-    report_goodput(*attempts, options.json, print_text);
+    report_goodput(*attempts, options.json, options.table, print_text);
     return kExitHealthy;
 }
 
 int run_summary(SummaryArguments& arguments) {
     SummaryReportOptions& options = arguments.options;
-    if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps.range)) {
+    if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps.range) ||
+        !parse_by(arguments.by, options.what.by)) {
         return kExitUnusable;
     }
     if (arguments.goodput) {
@@ -95,7 +128,8 @@ Command summary_command(CommandLine& app) {
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
-    command.option("--step", arguments->steps, "step or range");
+    add_steps(command, arguments->steps);
+    command.option("--by", arguments->by, "a row for each rank, host, role or communicator (default: role)");
     command.option("--skip-steps", arguments->options.what.steps.skip, "leave out the first N steps on record")
         .between(0, 1'000'000'000);
     WorkOfAStep& work = arguments->options.what.work;
@@ -107,7 +141,8 @@ Command summary_command(CommandLine& app) {
         .between(0, 1e9);
     command.option("--top", arguments->options.most, "rows of each kind, 0 for all").show_default();
     command.flag("--goodput", arguments->goodput, "all attempts of the run, and what of their time is training");
-    command.flag("--json", arguments->options.json, "JSON Lines, one object per row");
+    add_table_options(command, arguments->options.table,
+                      command.flag("--json", arguments->options.json, "JSON Lines, one object per row"));
     return {&command, [arguments] { return run_summary(*arguments); }};
 }
 

@@ -25,7 +25,7 @@ says so. Findings have a track of their own.
 examples:
   titan-analyze timeline dumps/                          then open timeline.perfetto-trace at https://ui.perfetto.dev
   titan-analyze timeline dumps/ --around-hang 10 -o hang.perfetto-trace
-  titan-analyze timeline dumps/ --rank 0-7 --step 400-410
+  titan-analyze timeline dumps/ --rank 0-7 --steps 400-410
   titan-analyze timeline dumps/ --chrome -o timeline.json
   titan-analyze timeline dumps/ --with profiler/*.json   traces of PyTorch's profiler, on the same clock: writes
                                                          timeline.perfetto-trace.manifest.json, and says how to pack
@@ -138,7 +138,7 @@ Command timeline_command(CommandLine& app) {
     command.option("-o,--output", arguments->into, "the file, timeline.perfetto-trace where nothing is said");
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
-    command.option("--step", arguments->steps, "step or range");
+    add_steps(command, arguments->steps);
     command.option("--around-hang", arguments->around_hang_s, "only so many seconds before and after the hang began")
         .between(0.001, 1e6);
     command.option("--limit-mb", arguments->limit_mb, "size of the file, about: the oldest is left out")

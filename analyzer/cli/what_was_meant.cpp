@@ -11,22 +11,6 @@
 namespace titan::analyzer {
 namespace {
 
-size_t edit_distance(const std::string& a, const std::string& b) {
-    std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j <= b.size(); ++j) {
-        row[j] = j;
-    }
-    for (size_t i = 1; i <= a.size(); ++i) {
-        size_t diagonal = row[0]++;
-        for (size_t j = 1; j <= b.size(); ++j) {
-            const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-        }
-    }
-    return row.back();
-}
-
 std::string command_line(const std::string& command, const std::vector<std::string>& arguments) {
     std::string text = "titan-analyze " + command;
     for (const std::string& argument : arguments) {
@@ -38,7 +22,6 @@ std::string command_line(const std::string& command, const std::vector<std::stri
 }  // namespace
 
 std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments) {
-    constexpr size_t kMisspelt = 2;
     const auto find = [&](const auto& fits) -> const CommandLine* {
         const auto found = std::find_if(app.commands().begin(), app.commands().end(),
                                         [&](const auto& command) { return fits(*command); });
@@ -57,11 +40,12 @@ std::string what_was_meant(const CommandLine& app, const std::vector<std::string
             return "; the command comes first: " + command_line(arguments[i], without(i));
         }
     }
-    if (const CommandLine* near = find([&](const CommandLine& command) {
-            return !arguments[0].starts_with('-') && arguments[0].size() > kMisspelt + 1 &&
-                   edit_distance(arguments[0], command.name()) <= kMisspelt;
-        })) {
-        return "; did you mean: " + command_line(near->name(), without(0));
+    std::vector<std::string> names;
+    for (const auto& command : app.commands()) {
+        names.push_back(command->name());
+    }
+    if (const std::string near = nearest_word(arguments[0], names); !near.empty() && !arguments[0].starts_with('-')) {
+        return "; did you mean: " + command_line(near, without(0));
     }
     for (const std::string& argument : arguments) {
         const std::string option = argument.substr(0, argument.find('='));

@@ -14,8 +14,6 @@
 #include "halted.h"
 #include "health_findings.h"
 #include "host/words.h"
-#include "host_threads.h"
-#include "host_wait.h"
 #include "last_event.h"
 #include "layout.h"
 #include "metric_findings.h"
@@ -98,21 +96,6 @@ void add_places(const Run& run, std::vector<Finding>& findings) {
     }
 }
 
-struct StateTexts {
-    std::string with_times;
-    std::string without;
-};
-
-StateTexts state_of(const Evidence& evidence, const Process& process) {
-    const ThreadState* thread = most_informative_thread_state(process);
-    std::string awaited;
-    if (thread != nullptr && thread->call != 0) {
-        const auto index = static_cast<size_t>(&process - evidence.run.processes.data());
-        awaited = awaited_text(evidence.run, process, *thread, QueueReader(process, evidence.graph.orders[index]));
-    }
-    return {rank_state(evidence.run, process, awaited), rank_state_without_times(evidence.run, process, awaited)};
-}
-
 std::string nccl_error_of(const Process& process) {
     const auto found = std::find_if(process.labels.begin(), process.labels.end(), [&](const auto& label) {
         return process.text(label.first) == format::kNcclErrorLabel;
@@ -157,7 +140,7 @@ void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
                 }
                 const auto [state, inserted] = states.try_emplace(process);
                 if (inserted) {
-                    state->second = state_of(evidence, *process);
+                    state->second = state_texts(evidence, *process);
                 }
                 finding.rank_state[rank] = state->second.with_times;
                 finding.brief_state[rank] = state->second.without;

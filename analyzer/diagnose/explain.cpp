@@ -315,6 +315,24 @@ std::vector<MemberRef> step_voters(const Communicator& communicator, MemberRef s
 
 }  // namespace
 
+std::string_view words_of(AbsenceReason reason, size_t members) {
+    const bool one = members == 1;
+    switch (reason) {
+        case AbsenceReason::kNotIssued: return one ? "has not called it" : "have not called it";
+        case AbsenceReason::kGrouped: return "called it in a group that is not ended";
+        case AbsenceReason::kQueued:
+            return one ? "called it, but its stream is held by earlier work"
+                       : "called it, but their streams are held by earlier work";
+        case AbsenceReason::kFailed: return one ? "called it and got an error" : "called it and got errors";
+        case AbsenceReason::kClosed: return "destroyed or aborted the communicator";
+        case AbsenceReason::kLeft:
+            return one ? "has a record that ends before most of the wait"
+                       : "have records that end before most of the wait";
+        case AbsenceReason::kUnknown: return one ? "has no record of that time" : "have no record of that time";
+    }
+    return {};
+}
+
 Sentence absent_fact(const std::vector<Absence>& absences) {
     std::vector<int> global;
     std::vector<int> comm_ranks;

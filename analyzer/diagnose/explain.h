@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "finding.h"
@@ -20,6 +21,8 @@ struct Culprits {
 Sentence node_fact(const Run& run, const WaitNode& node);
 Sentence waiting_fact(const Run& run, const WaitNode& node);
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
+// "has not called it", "have not called it": why so many members are missing in a call.
+std::string_view words_of(AbsenceReason reason, size_t members);
 // Known global ranks as ranges, the rest by their rank in the communicator.
 Sentence absent_fact(const std::vector<Absence>& absences);
 

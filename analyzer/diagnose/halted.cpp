@@ -43,7 +43,7 @@ Sentence evidence_of_halt(const Run& run, const Process& process) {
     return phrase(
         "{} (pid {}) showed no sign of life after {}, and its process was still there {} later, when {} "
         "dumped: a dump saves the records of processes on its host that are gone",
-        rank_fact(process.rank), process.pid, clock_text(seen_ns), duration_fact(dumped->now_ns - seen_ns),
+        rank_fact(process.rank), process.pid, fine_date_text(seen_ns), duration_fact(dumped->now_ns - seen_ns),
         rank_fact(dumped->rank));
 }
 

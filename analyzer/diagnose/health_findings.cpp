@@ -53,7 +53,7 @@ const Judgement& judgement_of(const Fault& fault) {
 std::string when_words(const Fault& fault) {
     const HealthReading& reading = *fault.reading;
     const bool has_step = reading.since_step >= 0;
-    const std::string moment = has_step ? fmt::format("step {}", reading.since_step) : clock_text(reading.since_ns);
+    const std::string moment = has_step ? fmt::format("step {}", reading.since_step) : fine_date_text(reading.since_ns);
     return fmt::format("{}{} {}", fault.when == When::kLast ? ", the last" : "",
                        fault.when == When::kSince ? " since"
                        : has_step                 ? " in"

@@ -46,10 +46,10 @@ std::string since_text(const Report& report) {
     const Mark& since = report.metric->bad_since;
     const std::string& span = report.process->text(since.name);
     const std::string& place = report.process->text(since.place);
-    return fmt::format("{}{}{}{}",
-                       since.step < 0 ? "since " + clock_text(since.at_ns) : fmt::format("since step {}", since.step),
-                       report.metric->bad_from_start ? " or before" : "", span.empty() ? "" : ", in span " + span,
-                       place.empty() ? "" : ", at " + place);
+    return fmt::format(
+        "{}{}{}{}", since.step < 0 ? "since " + fine_date_text(since.at_ns) : fmt::format("since step {}", since.step),
+        report.metric->bad_from_start ? " or before" : "", span.empty() ? "" : ", in span " + span,
+        place.empty() ? "" : ", at " + place);
 }
 
 void add_finding(const std::string& name, const std::vector<Report>& reports, std::vector<Finding>& findings) {

@@ -58,15 +58,13 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     pending.since_ns = place.since_ns;
     pending.waited_ns = longest_wait_ns(node);
     pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
-    constexpr size_t kHoursMinutesSeconds = 8;
     const Sentence for_whom =
         node.absent.empty() ? Sentence("though all members have come") : phrase("for {}", absent_fact(node.absent));
     pending.summary =
         phrase("{} {} in {} {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
                verb_form(pending.ranks.size(), "waits", "wait"), node_fact(evidence.run, node), for_whom,
-               clock_text(pending.since_ns).substr(0, kHoursMinutesSeconds),
-               verb_form(pending.ranks.size(), "for ", "the longest for "), duration_fact(pending.waited_ns),
-               duration_fact(pending.hang_after_ns));
+               date_text(pending.since_ns), verb_form(pending.ranks.size(), "for ", "the longest for "),
+               duration_fact(pending.waited_ns), duration_fact(pending.hang_after_ns));
     return pending;
 }
 

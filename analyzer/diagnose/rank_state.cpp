@@ -7,6 +7,7 @@
 #include "host/words.h"
 #include "host_calls.h"
 #include "host_threads.h"
+#include "host_wait.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -123,6 +124,16 @@ std::string rank_state(const Run& run, const Process& process, const std::string
 
 std::string rank_state_without_times(const Run& run, const Process& process, const std::string& awaited) {
     return state(run, process, false, awaited);
+}
+
+StateTexts state_texts(const Evidence& evidence, const Process& process) {
+    const ThreadState* thread = most_informative_thread_state(process);
+    std::string awaited;
+    if (thread != nullptr && thread->call != 0) {
+        const auto index = static_cast<size_t>(&process - evidence.run.processes.data());
+        awaited = awaited_text(evidence.run, process, *thread, QueueReader(process, evidence.graph.orders[index]));
+    }
+    return {rank_state(evidence.run, process, awaited), rank_state_without_times(evidence.run, process, awaited)};
 }
 
 }  // namespace titan::analyzer

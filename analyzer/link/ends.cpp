@@ -538,15 +538,16 @@ std::string end_text(const Process& process) {
     const Ending& ending = process.ending;
     if (process.liveness == Liveness::kExited && ending.left_ns != 0) {
         return ending.exit_status >= 0
-                   ? fmt::format("exited with status {} at {}", ending.exit_status, clock_text(ending.left_ns))
-                   : fmt::format("exited at {}", clock_text(ending.left_ns));
+                   ? fmt::format("exited with status {} at {}", ending.exit_status, fine_date_text(ending.left_ns))
+                   : fmt::format("exited at {}", fine_date_text(ending.left_ns));
     }
     if (ending.asked()) {
         const std::string sender = ending.sender != 0 ? fmt::format(" from pid {}", ending.sender) : std::string();
         return fmt::format("was told to end by {}{} at {}", signal_text(ending.signal), sender,
-                           clock_text(ending.asked_ns));
+                           fine_date_text(ending.asked_ns));
     }
-    return ending.seen_ns == 0 ? std::string() : fmt::format("was last seen alive at {}", clock_text(ending.seen_ns));
+    return ending.seen_ns == 0 ? std::string()
+                               : fmt::format("was last seen alive at {}", fine_date_text(ending.seen_ns));
 }
 
 std::string end_order_text(const Run& run, const Process& process) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "clocks.h"
 #include "run.h"
 #include "sentence.h"
@@ -93,6 +94,7 @@ struct Finding {
     int64_t since_ns = 0;      // when the first of the victims began to wait
     int64_t waited_ns = 0;     // longest wait there, by the waiter's own clock, 0 unknown
 
+    bool since_known() const { return hangs && since_ns > 0 && since_ns < kLatestNs; }
     // Adds a reason for doubt, put as what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const Sentence& what_would_settle_it) {
         if (doubtful) {

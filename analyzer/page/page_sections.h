@@ -12,6 +12,7 @@
 #include "finding.h"
 #include "host/json_value.h"
 #include "named_stacks.h"
+#include "report_parts.h"
 #include "run.h"
 #include "step_metrics.h"
 #include "summary.h"
@@ -36,10 +37,6 @@ class SharedTexts {
     std::vector<std::string> texts_;
 };
 
-// The rank of a member of a process: one process may have several.
-inline int rank_of(const Process& process, uint32_t row) {
-    return row != kNoIndex && process.members[row].global_rank >= 0 ? process.members[row].global_rank : process.rank;
-}
 // All of them, sorted.
 inline std::set<int> ranks_of(const Process& process) {
     std::set<int> ranks;

@@ -1,7 +1,6 @@
 // The wait-for graph as nodes and arrows. Calls that wait alike (same operation and role, for the same ranks or for
 // calls that are alike) are one node: a thousand victims read as one.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -15,26 +14,6 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMostNodes = 60;
-
-struct ReasonWords {
-    AbsenceReason reason;
-    const char* words;
-};
-constexpr auto kReasons = std::to_array<ReasonWords>({
-    {AbsenceReason::kNotIssued, "has not called it"},
-    {AbsenceReason::kGrouped, "called it in a group that is not ended"},
-    {AbsenceReason::kQueued, "called it, but its stream is held by earlier work"},
-    {AbsenceReason::kFailed, "its call returned an error"},
-    {AbsenceReason::kClosed, "destroyed or aborted the communicator"},
-    {AbsenceReason::kLeft, "its record ends before most of the wait"},
-    {AbsenceReason::kUnknown, "no record of that time"},
-});
-
-const char* words_of(AbsenceReason reason) {
-    const auto* const found =
-        std::find_if(kReasons.begin(), kReasons.end(), [&](const ReasonWords& row) { return row.reason == reason; });
-    return found == kReasons.end() ? "" : found->words;
-}
 
 std::string rank_name(const Absence& absence) {
     return absence.global_rank >= 0 ? std::to_string(absence.global_rank)
@@ -155,7 +134,7 @@ Json absent_json(const Evidence& evidence, const std::vector<uint32_t>& nodes) {
     for (auto& [key, of] : absent) {
         list.push_back({{"ranks", rank_ranges(of.first)},
                         {"of_unknown_rank", of.second},
-                        {"reason", words_of(key.second)},
+                        {"reason", words_of(key.second, of.first.size() + of.second)},
                         {"free", !key.first},
                         {"unseen", key.second == AbsenceReason::kUnknown}});
     }

@@ -161,8 +161,15 @@ class PartReader : public RecordVisitor {
     void add_call(const Call& call) {
         const bool known = call.communicator != nullptr;
         const std::string role = known ? role_text(*call.communicator) : "an unknown communicator";
-        tell({call.on_gpu ? PartKind::kGpuCall : PartKind::kHostCall, op_text(call.kind) + " on " + role, call.begin_ns,
-              call.took_ns, call.bytes, bus_bytes(call.kind, call.bytes, known ? call.communicator->size : 1)});
+        Part part{call.on_gpu ? PartKind::kGpuCall : PartKind::kHostCall,
+                  op_text(call.kind) + " on " + role,
+                  call.begin_ns,
+                  call.took_ns,
+                  call.bytes,
+                  bus_bytes(call.kind, call.bytes, known ? call.communicator->size : 1)};
+        part.op = call.kind;
+        part.communicator = call.communicator;
+        tell(std::move(part));
     }
 
     const Run& run_;

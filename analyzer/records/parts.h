@@ -28,9 +28,11 @@ struct Part {
     int64_t begin_ns = 0;  // CLOCK_REALTIME of its host
     // Nanoseconds; of metrics as the program gave it. Nothing of a call whose time is unknown.
     std::optional<double> value{};
-    uint64_t bytes = 0;    // of calls, as passed
-    double bus_bytes = 0;  // by nccl-tests' factor
-    std::string role{};    // where ranks count within roles (ProcessRecords::role)
+    uint64_t bytes = 0;                          // of calls, as passed
+    double bus_bytes = 0;                        // by nccl-tests' factor
+    std::string role{};                          // where ranks count within roles (ProcessRecords::role)
+    OpKind op{};                                 // of calls, as is
+    const Communicator* communicator = nullptr;  // null: unknown
 
     // "trainer: step" where there are roles.
     std::string full_name() const { return in_role(role, name); }

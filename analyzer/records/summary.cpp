@@ -1,10 +1,15 @@
 #include "summary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <tuple>
+
+#include "layout.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -81,6 +86,23 @@ void Summary::add(const Part& part, int rank) {
     }
 }
 
+// As the part of a role of its own, or of its own communicator.
+Part Summary::grouped(const Part& part, const Process& process) const {
+    Part own = part;
+    if (options_.by == SummaryBy::kCommunicator) {
+        if (part.communicator != nullptr) {
+            const auto index = static_cast<uint32_t>(part.communicator - run_.communicators.data());
+            own.name = op_text(part.op) + " on " + distinct_text(run_, index);
+        }
+        return own;
+    }
+    const std::string group = options_.by == SummaryBy::kRank ? fmt::format("rank {}", process.rank)
+                              : process.host.empty()          ? std::string("unknown host")
+                                                              : process.host;
+    own.role = part.role.empty() ? group : part.role + ", " + group;
+    return own;
+}
+
 void Summary::add_to(SummaryRow* row, const Part& part, int rank) {
     if (row == nullptr) {
         return;
@@ -100,8 +122,10 @@ void Summary::add_to(SummaryRow* row, const Part& part, int rank) {
 }
 
 void Summary::add(const ProcessRecords& records) {
-    overwritten_markers_ +=
-        visit_parts(run_, records, options_.steps, [&](const Part& part) { add(part, records.rank()); });
+    const bool groups = options_.by != SummaryBy::kRole;
+    overwritten_markers_ += visit_parts(run_, records, options_.steps, [&](const Part& part) {
+        add(groups ? grouped(part, records.process()) : part, records.rank());
+    });
     LabelReader labels(told_);
     records.visit(RecordKind::kLabel, labels);
     ++ranks_;

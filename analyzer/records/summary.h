@@ -36,8 +36,12 @@ struct SummaryRow {
     int lowest_rank() const;
 };
 
+// What has a row of its own. Calls are always told apart by the role of their communicator.
+enum class SummaryBy : uint8_t { kRole, kRank, kHost, kCommunicator };
+
 struct SummaryOptions {
     WantedSteps steps;
+    SummaryBy by = SummaryBy::kRole;
     bool by_size = false;  // also one row for each size of the calls
     WorkOfAStep work;      // what is not told there, the labels and GPUs of the ranks tell
 };
@@ -66,6 +70,7 @@ class Summary {
 
     SummaryRow* row_of(const Part& part, uint64_t up_to_bytes);
     void add(const Part& part, int rank);
+    Part grouped(const Part& part, const Process& process) const;
     void add_to(SummaryRow* row, const Part& part, int rank);
 
     const Run& run_;

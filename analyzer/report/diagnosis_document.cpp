@@ -12,6 +12,7 @@
 #include "layout.h"
 #include "rank_state.h"
 #include "report_parts.h"
+#include "screenful.h"
 
 namespace titan::analyzer {
 namespace {
@@ -29,11 +30,7 @@ constexpr size_t kShownWaits = 4;
 Section healthy(const Run& run) {
     Section section{.id = "nothing_wrong", .title = "NOTHING WRONG", .tone = Tone::kGood};
     section.lead = "nothing was pending for longer than usual at the moment of the dumps, and all recorded calls match";
-    int64_t step = -1;
-    for (const Process& process : run.processes) {
-        step = std::max(step, process.step);
-    }
-    if (step >= 0) {
+    if (const int64_t step = newest_step(run); step >= 0) {
         section.blocks.push_back(Paragraph{phrase("newest step: {}", step)});
     }
     return section;
@@ -200,7 +197,9 @@ Document advised_document(const Run& run, const Diagnosis& diagnosis, const std:
 }
 
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style) {
-    return document_text(advised_document(run, diagnosis, style.input), style);
+    const Document document = advised_document(run, diagnosis, style.input);
+    return style.rows == 0 ? document_text(document, style)
+                           : screenful(document, style, fmt::format("titan-analyze {} --all", style.input));
 }
 
 }  // namespace titan::analyzer

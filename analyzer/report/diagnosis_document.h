@@ -13,6 +13,7 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis);
 // Then what to do: commands for the place where the records lie, which are no part of the diagnosis. `input` names it
 // on a command line.
 Document advised_document(const Run& run, const Diagnosis& diagnosis, const std::string& input);
+// With style.rows a screenful, which says how to see the rest.
 std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextStyle& style);
 
 }  // namespace titan::analyzer

@@ -82,7 +82,9 @@ struct Document {
 struct TextStyle {
     bool colour = false;
     size_t width = 100;          // columns
+    size_t rows = 0;             // of the screen that a report has to fit; 0: it is no screen
     std::string input = "PATH";  // the records, as named on a command line and quoted for the shell
+    ListingOptions tables{};     // CSV: the tables alone, and all their rows
 };
 
 std::string document_text(const Document& document, const TextStyle& style);

@@ -112,10 +112,12 @@ class TextWriter {
     void write_block(const Table& table, size_t /*depth*/) {
         const Listing::Write append = [this](const std::string& line) { out_ += "  " + line; };
         Listing listing(table.columns, 0, append);
-        for (size_t i = 0; i < std::min(table.shown, table.rows.size()); ++i) {
-            listing.add(table.rows[i]);
+        Rows rows = table.rows;
+        sort_rows(table.columns, style_.tables, rows);
+        for (size_t i = 0; i < std::min(table.shown, rows.size()); ++i) {
+            listing.add(std::move(rows[i]));
         }
-        listing.write_rows();
+        listing.finish();
         count_others(table.rows.size(), table.shown, table.others, "  ");
     }
 
@@ -158,9 +160,39 @@ class TextWriter {
     std::string out_;
 };
 
+// Those with titles.
+std::vector<const Table*> tables_of(const std::vector<Section>& sections) {
+    std::vector<const Table*> tables;
+    for (const Section& section : sections) {
+        for (const Block& block : section.blocks) {
+            const Table* const table = std::get_if<Table>(&block);
+            if (table != nullptr && std::any_of(table->columns.begin(), table->columns.end(),
+                                                [](const ListColumn& column) { return !column.title.empty(); })) {
+                tables.push_back(table);
+            }
+        }
+        const std::vector<const Table*> below = tables_of(section.sections);
+        tables.insert(tables.end(), below.begin(), below.end());
+    }
+    return tables;
+}
+
 }  // namespace
 
 std::string document_text(const Document& document, const TextStyle& style) {
+    const std::vector<const Table*> tables = tables_of(document.sections);
+    std::vector<std::vector<ListColumn>> columns;
+    std::string csv;
+    for (const Table* table : tables) {
+        columns.push_back(table->columns);
+    }
+    check_sort(columns, style.tables);
+    if (style.tables.csv) {
+        for (const Table* table : tables) {
+            csv += (csv.empty() ? "" : "\n") + listing_text(table->columns, table->rows, style.tables);
+        }
+        return csv;
+    }
     return TextWriter(style).write(document);
 }
 

@@ -40,7 +40,8 @@ std::string lost_cell(const AttemptTimes& one) {
                                              counted(static_cast<uint64_t>(one.lost_steps), "step"));
 }
 
-void write_table(const std::vector<AttemptTimes>& attempts, const std::function<void(const std::string&)>& write) {
+void write_table(const std::vector<AttemptTimes>& attempts, const ListingOptions& table,
+                 const std::function<void(const std::string&)>& write) {
     std::vector<ListColumn> columns = {
         {"attempt", 7, true}, {"ranks", 5, true}, {"began", 26}, {"steps", 8}, {"took", 7, true}};
     std::vector<PartName> shown;  // parts that took time
@@ -67,7 +68,8 @@ void write_table(const std::vector<AttemptTimes>& attempts, const std::function<
         line.push_back(time_cell(one.pause_ns));
         lines.push_back(std::move(line));
     }
-    write(listing_text(columns, std::move(lines)));
+    check_sort({columns}, table);
+    write(listing_text(columns, std::move(lines), table));
 }
 
 Json json_of(const AttemptTimes& one) {
@@ -109,11 +111,14 @@ Json goodput_json(const std::vector<AttemptTimes>& attempts) {
     return json;
 }
 
-void report_goodput(const std::vector<AttemptTimes>& attempts, bool json,
+void report_goodput(const std::vector<AttemptTimes>& attempts, bool json, const ListingOptions& table,
                     const std::function<void(const std::string&)>& write) {
     if (!json) {
         const Goodput goodput = goodput_of(attempts);
-        write_table(attempts, write);
+        write_table(attempts, table, write);
+        if (table.csv) {
+            return;
+        }
         write(fmt::format("\ngoodput {:.1f}%: {} of training that was not done again, of {}\n", 100 * goodput.share(),
                           fine_duration_text(goodput.kept_ns), fine_duration_text(goodput.all_ns)));
         return;

@@ -57,8 +57,7 @@ Json finding_json(const Run& run, const RankIndex& processes, const Finding& fin
     json["seq"] = finding.sequence == kNoSequence ? Json(nullptr) : Json(finding.sequence);
     json["op"] = finding.op.empty() ? Json(nullptr) : Json(finding.op);
     json["confidence"] = name_of(finding.confidence);
-    const bool since_known = finding.hangs && finding.since_ns > 0 && finding.since_ns < kLatestNs;
-    json["since_ns"] = since_known ? Json(finding.since_ns) : Json(nullptr);
+    json["since_ns"] = finding.since_known() ? Json(finding.since_ns) : Json(nullptr);
     json["waited_ns"] = finding.waited_ns > 0 ? Json(finding.waited_ns) : Json(nullptr);
     json["culprits"] = culprits_json(processes, finding);
     json["summary"] = finding.summary.text();

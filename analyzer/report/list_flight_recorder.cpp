@@ -41,7 +41,7 @@ std::vector<std::string> torch_call_cells(const TorchCallRecord& record) {
                                  : std::string();
     const bool retired = entry.retired && entry.state != fr::State::kCompleted;
     return {std::to_string(record.of.rank()),
-            clock_text(entry.time_created_ns),
+            fine_date_text(entry.time_created_ns),
             record.group(),
             number < 0 ? "-" : fmt::format("#{}", number),
             printable(record.name.op) + peer,

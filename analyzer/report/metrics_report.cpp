@@ -88,7 +88,11 @@ bool report_metrics(const Run& run, const MetricsOptions& options,
         }
         return !all.empty();
     }
-    std::vector<std::vector<std::string>> rows;
+    const std::vector<ListColumn> columns = {{"step", 6, true},          {"metric", 12}, {"value", 8, true},
+                                             {"joined by", 9},           {"lowest", 10}, {"highest", 10},
+                                             {"ranks that report it", 0}};
+    check_sort({columns}, options.table);
+    Rows rows;
     std::set<std::string> names;
     for (const StepMetric& metric : all) {
         rows.push_back({metric.step < 0 ? "-" : std::to_string(metric.step), metric.name,
@@ -98,14 +102,10 @@ bool report_metrics(const Run& run, const MetricsOptions& options,
         names.insert(metric.name);
     }
     if (!rows.empty()) {
-        write(listing_text({{"step", 6, true},
-                            {"metric", 12},
-                            {"value", 8, true},
-                            {"joined by", 9},
-                            {"lowest", 10},
-                            {"highest", 10},
-                            {"ranks that report it", 0}},
-                           rows));
+        write(listing_text(columns, rows, options.table));
+    }
+    if (options.table.csv) {
+        return !rows.empty();
     }
     for (const std::string& name : names) {
         if (const std::vector<int> never = metrics.never_reported(name); !never.empty()) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "host/listing.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -18,6 +19,7 @@ struct MetricsOptions {
     std::optional<std::pair<int64_t, int64_t>> steps;
     size_t last = 0;  // steps, 0: all
     bool json = false;
+    ListingOptions table;
 };
 
 // Calls write(text) with whole lines. False: there are none.

@@ -75,6 +75,14 @@ std::string labels_text(const Run& run) {
 
 }  // namespace
 
+int64_t newest_step(const Run& run) {
+    int64_t newest = -1;
+    for (const Process& process : run.processes) {
+        newest = std::max(newest, process.step);
+    }
+    return newest;
+}
+
 std::map<std::string, std::string> shared_labels(const Run& run) {
     std::map<std::string, std::string> shared;
     std::set<std::string> differ;

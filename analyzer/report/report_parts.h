@@ -1,6 +1,7 @@
 // Parts of the report for people that are sentences of their own.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,8 +15,16 @@ namespace titan::analyzer {
 // "run job-17 attempt 0: 8 of 8 ranks on host node-3; dumps: 7 followed another rank's dump, 1 by the watchdog".
 std::string outline_text(const Run& run);
 
+// The newest that any rank is in; -1: none marks steps.
+int64_t newest_step(const Run& run);
+
 // What the program or its user says of the whole run: labels on which all ranks agree that have them. By key.
 std::map<std::string, std::string> shared_labels(const Run& run);
+
+// The rank of a member of a process: one process may have several.
+inline int rank_of(const Process& process, uint32_t row) {
+    return row != kNoIndex && process.members[row].global_rank >= 0 ? process.members[row].global_rank : process.rank;
+}
 
 // "alive", "stopped", "killed", ...: for programs that read the report.
 std::string_view status_of(const Process& process);

@@ -30,13 +30,13 @@ class RecordLister : public RecordVisitor {
         NewestLines lines(options_.last, write_);
         lines_ = &lines;
         const bool calls = options_.kind() == RecordKind::kCollective;
-        if (calls && !options_.json && !records.process().source.is_flight_recorder) {
+        if (calls && !options_.json && !options_.table.csv && !records.process().source.is_flight_recorder) {
             for (const std::string& problem : records.sites().problems()) {
                 write_(fmt::format("{:>5}  {}\n", records.rank(), problem));
             }
         }
         const format::RingLosses losses = records.visit(options_.kind(), *this);
-        listing_.write_rows();
+        listing_.end_part();
         const bool markers = options_.kind() == RecordKind::kMarker;
         if ((markers || options_.kind() == RecordKind::kStep) && records.has_journal() && losses.overwritten != 0) {
             notes_.push_back(fmt::format("rank {}: {} {} in no journal and overwritten in its ring", records.rank(),
@@ -92,7 +92,7 @@ class RecordLister : public RecordVisitor {
         const StreamWorkEntry& entry = record.raw;
         const std::string name = record.of.text(entry.name);
         return {std::to_string(record.of.rank()),
-                clock_text(record.of.realtime_ns(entry.entered_ticks)),
+                fine_date_text(record.of.realtime_ns(entry.entered_ticks)),
                 std::string(format::name_of(entry.kind)),
                 fmt::format("{:#x}", entry.stream),
                 grouped_digits(entry.amount),
@@ -103,7 +103,7 @@ class RecordLister : public RecordVisitor {
     static Cells channel_cells(const ChannelRecord& record) {
         const ChannelEntry& entry = record.raw;
         return {std::to_string(record.of.rank()),
-                clock_text(record.of.realtime_ns(entry.started_ticks)),
+                fine_date_text(record.of.realtime_ns(entry.started_ticks)),
                 entry.collective == 0 ? "-" : std::to_string(entry.collective - 1),
                 std::to_string(entry.channel),
                 std::string(format::name_of(entry.role)),
@@ -178,7 +178,7 @@ class RecordLister : public RecordVisitor {
         std::string where = entry.step >= 0 ? fmt::format("step {}", entry.step) : "";
         where += (span.empty() ? "" : " " + span) + device_details(entry) + called_at(record);
         return {std::to_string(record.of.rank()),
-                clock_text(clock.realtime_ns(entry.entered_ticks)),
+                fine_date_text(clock.realtime_ns(entry.entered_ticks)),
                 record.of.communicator_name(entry.communicator_id),
                 number,
                 op_text(entry.kind),
@@ -193,7 +193,7 @@ class RecordLister : public RecordVisitor {
         const bool returned = entry.returned_ticks != 0;
         return {
             std::to_string(record.of.rank()),
-            clock_text(record.of.realtime_ns(entry.entered_ticks)),
+            fine_date_text(record.of.realtime_ns(entry.entered_ticks)),
             record.of.text(entry.name),
             std::to_string(entry.thread),
             fmt::format("{:#x}", entry.object),
@@ -205,7 +205,7 @@ class RecordLister : public RecordVisitor {
     static Cells marker_cells(const MarkerRecord& record) {
         const format::MarkerEntry& entry = record.raw;
         return {std::to_string(record.of.rank()),
-                clock_text(record.of.realtime_ns(entry.ticks)),
+                fine_date_text(record.of.realtime_ns(entry.ticks)),
                 std::string(format::name_of(entry.kind)),
                 std::to_string(entry.thread),
                 entry.step >= 0 ? std::to_string(entry.step) : "-",
@@ -220,7 +220,7 @@ class RecordLister : public RecordVisitor {
         const format::RingClock& clock = record.of.image().clock();
         return {std::to_string(record.of.rank()),
                 sum.step >= 0 ? std::to_string(sum.step) : "-",
-                clock_text(record.of.realtime_ns(sum.first_ticks)),
+                fine_date_text(record.of.realtime_ns(sum.first_ticks)),
                 duration_text(clock.span_ns(sum.first_ticks, sum.last_ticks)),
                 grouped_digits(sum.calls),
                 grouped_digits(sum.bytes),
@@ -236,7 +236,7 @@ class RecordLister : public RecordVisitor {
         const format::HealthEntry& entry = record.raw;
         const int64_t same_ns = record.of.image().clock().span_ns(entry.since_ticks, entry.ticks);
         return {std::to_string(record.of.rank()),
-                clock_text(record.of.realtime_ns(entry.ticks)),
+                fine_date_text(record.of.realtime_ns(entry.ticks)),
                 record.of.text(entry.name),
                 fmt::format("{}", entry.value),
                 fmt::format("{}", entry.first_value),
@@ -322,8 +322,9 @@ RecordKind ShowOptions::kind() const {
 
 Shown show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
     const RecordKind kind = options.kind();
+    check_sort({columns_of(kind)}, options.table);
     ShowFilter filter(options);
-    Listing listing(columns_of(kind), options.last, write);
+    Listing listing(columns_of(kind), options.last, write, options.table);
     Symbols symbols(Symbols::Search::kEverywhere);
     RecordReader reader(run, symbols);
     RecordLister lister(options, filter, listing, write);
@@ -335,6 +336,7 @@ Shown show(const Run& run, const ShowOptions& options, const std::function<void(
             lister.list(*records);
         }
     }
+    listing.finish();
     Shown shown;
     shown.notes = lister.take_notes();
     shown.notes.insert(shown.notes.end(), reader.problems().begin(), reader.problems().end());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "host/listing.h"
 #include "records.h"
 #include "run.h"
 
@@ -31,6 +32,7 @@ struct ShowOptions {
     bool labels = false;
     bool step_sums = false;
     bool json = false;
+    ListingOptions table;
 
     RecordKind kind() const;
 };

@@ -185,10 +185,22 @@ std::vector<const SummaryRow*> first_of_each_kind(const std::vector<const Summar
     return first;
 }
 
-void write_tables(const Summary& summary, size_t most, const std::function<void(const std::string&)>& write) {
+const std::vector<ListColumn> kDurationColumns = {
+    {"what", 16},          {"kind", 4},        {"count", 6, true},       {"mean", 7, true},
+    {"median", 7, true},   {"p99", 7, true},   {"longest", 7, true},     {"of steps", 8, true},
+    {"bus GB/s", 8, true}, {"ranks", 7, true}, {"slowest on average", 0}};
+const std::vector<ListColumn> kMetricColumns = {
+    {"metric", 16},     {"values", 6, true},       {"mean", 8, true},        {"std", 8, true},
+    {"least", 8, true}, {"median", 8, true},       {"p99", 8, true},         {"greatest", 8, true},
+    {"ranks", 7, true}, {"lowest on average", 18}, {"highest on average", 0}};
+
+void write_tables(const Summary& summary, const SummaryReportOptions& options,
+                  const std::function<void(const std::string&)>& write) {
     const std::vector<const SummaryRow*> all = summary.rows();
-    const std::vector<const SummaryRow*> rows = first_of_each_kind(all, most);
-    std::vector<std::vector<std::string>> durations, metrics;
+    // Who sorts wants the first of that order.
+    const bool sorted = !options.table.sort.empty();
+    const std::vector<const SummaryRow*> rows = first_of_each_kind(all, sorted ? 0 : options.most);
+    Rows durations, metrics;
     for (const SummaryRow* row : rows) {
         if (is_metric(row)) {
             metrics.push_back(metric_cells(summary, *row));
@@ -196,36 +208,21 @@ void write_tables(const Summary& summary, size_t most, const std::function<void(
             durations.push_back(duration_cells(summary, *row));
         }
     }
-    if (!durations.empty()) {
-        write(listing_text({{"what", 16},
-                            {"kind", 4},
-                            {"count", 6, true},
-                            {"mean", 7, true},
-                            {"median", 7, true},
-                            {"p99", 7, true},
-                            {"longest", 7, true},
-                            {"of steps", 8, true},
-                            {"bus GB/s", 8, true},
-                            {"ranks", 7, true},
-                            {"slowest on average", 0}},
-                           std::move(durations)));
+    size_t shown = 0;
+    for (auto& [columns, cells] : {std::pair(&kDurationColumns, &durations), std::pair(&kMetricColumns, &metrics)}) {
+        if (cells->empty()) {
+            continue;
+        }
+        sort_rows(*columns, options.table, *cells);
+        cells->resize(sorted && options.most != 0 ? std::min(options.most, cells->size()) : cells->size());
+        write((shown == 0 ? "" : "\n") + listing_text(*columns, *cells, {.csv = options.table.csv}));
+        shown += cells->size();
     }
-    if (!metrics.empty()) {
-        write((rows.front()->kind == PartKind::kMetric ? "" : "\n") + listing_text({{"metric", 16},
-                                                                                    {"values", 6, true},
-                                                                                    {"mean", 8, true},
-                                                                                    {"std", 8, true},
-                                                                                    {"least", 8, true},
-                                                                                    {"median", 8, true},
-                                                                                    {"p99", 8, true},
-                                                                                    {"greatest", 8, true},
-                                                                                    {"ranks", 7, true},
-                                                                                    {"lowest on average", 18},
-                                                                                    {"highest on average", 0}},
-                                                                                   std::move(metrics)));
+    if (options.table.csv) {
+        return;
     }
-    if (all.size() != rows.size()) {
-        write(fmt::format("{} more: --top 0 lists all\n", many_counted(all.size() - rows.size(), "row")));
+    if (all.size() != shown) {
+        write(fmt::format("{} more: --top 0 lists all\n", many_counted(all.size() - shown, "row")));
     }
     if (const auto throughput = summary.throughput()) {
         write("\n" + throughput_text(*throughput));
@@ -253,7 +250,11 @@ bool report_summary(const Run& run, const SummaryReportOptions& options,
         }
         return true;
     }
-    write_tables(summary, options.most, write);
+    check_sort({kDurationColumns, kMetricColumns}, options.table);
+    write_tables(summary, options, write);
+    if (options.table.csv) {
+        return true;
+    }
     if (summary.overwritten_markers() != 0) {
         write(fmt::format("{} of older steps {} overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n",
                           many_counted(summary.overwritten_markers(), "marker"),

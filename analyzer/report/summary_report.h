@@ -7,6 +7,7 @@
 #include <string>
 
 #include "host/json_value.h"
+#include "host/listing.h"
 #include "run.h"
 #include "summary.h"
 
@@ -17,6 +18,7 @@ struct SummaryReportOptions {
     std::set<int> ranks;  // empty: all
     size_t most = 40;     // rows of each kind, 0: all
     bool json = false;
+    ListingOptions table;
 };
 
 // A row, but for the list of its ranks.

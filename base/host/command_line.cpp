@@ -102,6 +102,13 @@ bool CommandLine::given(const std::string& name) const { return app_->count(name
 
 std::string CommandLine::name() const { return app_->get_name(); }
 
+std::string CommandLine::help() const {
+    // Not by App::help(), which is that of the command on the command line.
+    const CLI::App* const parent = app_->get_parent();
+    const std::string name = parent == nullptr ? app_->get_name() : parent->get_name() + " " + app_->get_name();
+    return app_->get_formatter()->make_help(app_, name, CLI::AppFormatMode::Normal);
+}
+
 bool CommandLine::has_option(const std::string& name) const { return app_->get_option_no_throw(name) != nullptr; }
 
 CommandOption add_ring_directory_option(CommandLine& app, std::string& directory) {

@@ -82,14 +82,27 @@ std::string clock_text(int64_t realtime_ns) {
                        realtime_ns / 1000 % 1'000'000);
 }
 
-std::string date_text(int64_t realtime_ns) {
+namespace {
+
+std::string date_with(int64_t realtime_ns, const std::string& fraction) {
+    if (realtime_ns <= 0) {
+        return "-";
+    }
     const auto seconds = static_cast<time_t>(realtime_ns / 1'000'000'000);
     tm parts{};
     localtime_r(&seconds, &parts);
     const long minutes = parts.tm_gmtoff / 60;
-    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
-                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, minutes < 0 ? "-" : "+",
+    return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}{} {}{:02}:{:02}", parts.tm_year + 1900, parts.tm_mon + 1,
+                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, fraction, minutes < 0 ? "-" : "+",
                        std::abs(minutes) / 60, std::abs(minutes) % 60);
+}
+
+}  // namespace
+
+std::string date_text(int64_t realtime_ns) { return date_with(realtime_ns, {}); }
+
+std::string fine_date_text(int64_t realtime_ns) {
+    return date_with(realtime_ns, fmt::format(".{:06}", realtime_ns / 1000 % 1'000'000));
 }
 
 std::string grouped_digits(uint64_t number) {
@@ -145,6 +158,54 @@ bool NumbersByValue::operator()(const std::string& a, const std::string& b) cons
 
 size_t characters(std::string_view text) {
     return static_cast<size_t>(std::count_if(text.begin(), text.end(), starts_utf8_character));
+}
+
+std::string shortened(std::string_view text, size_t most) {
+    constexpr std::string_view kDots = "...";
+    if (characters(text) <= most) {
+        return std::string(text);
+    }
+    const size_t kept = most - std::min(most, kDots.size());
+    size_t count = 0;
+    size_t end = 0;
+    while (end < text.size() && (count < kept || !starts_utf8_character(text[end]))) {
+        count += starts_utf8_character(text[end]) ? 1 : 0;
+        ++end;
+    }
+    return std::string(text.substr(0, end)) + std::string(kDots.substr(0, std::min(most, kDots.size())));
+}
+
+namespace {
+
+size_t edit_distance(const std::string& a, const std::string& b) {
+    std::vector<size_t> row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= a.size(); ++i) {
+        size_t diagonal = row[0]++;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+        }
+    }
+    return row.back();
+}
+
+}  // namespace
+
+std::string nearest_word(const std::string& word, const std::vector<std::string>& candidates) {
+    constexpr size_t kMisspelt = 2;
+    const std::string* nearest = nullptr;
+    size_t least = std::min(kMisspelt, word.size() / 2) + 1;
+    for (const std::string& candidate : candidates) {
+        if (const size_t distance = edit_distance(word, candidate); distance < least) {
+            nearest = &candidate;
+            least = distance;
+        }
+    }
+    return nearest == nullptr ? std::string() : *nearest;
 }
 
 std::string shell_quoted(const std::string& word) {

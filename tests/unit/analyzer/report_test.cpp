@@ -390,13 +390,13 @@ TEST_CASE("a listing has columns as wide as its rows, in any language") {
     listing.add({"#1", "left out: only the newest two", "x"});
     listing.add({"#2", "scheduled, retired", "a.py:1 in f"});
     listing.add({"#1000", "\u00e9", ""});
-    listing.write_rows();
+    listing.end_part();
     CHECK(text ==
           "  seq  state               where\n"
           "   #2  scheduled, retired  a.py:1 in f\n"
           "#1000  \u00e9\n");
     CHECK(listing.rows() == 2);
-    listing.write_rows();
+    listing.end_part();
     CHECK(listing.rows() == 2);
 }
 

@@ -62,6 +62,8 @@ class CommandLine {
     bool given(const std::string& name) const;
 
     std::string name() const;
+    // What --help prints.
+    std::string help() const;
     bool has_option(const std::string& name) const;
     const std::vector<std::unique_ptr<CommandLine>>& commands() const { return commands_; }
 

@@ -17,10 +17,12 @@ std::string ranks_text(const std::vector<int>& ranks);
 std::string duration_text(int64_t nanoseconds);
 // As duration_text, but also exact below 10 ms: "3.2 ms", "40 us".
 std::string fine_duration_text(double nanoseconds);
-// Local time of day, "14:20:34.506146"; "-" if unknown.
+// Local time of day, "14:20:34.506146", for a screen of now; "-" if unknown.
 std::string clock_text(int64_t realtime_ns);
-// "2026-11-22 08:27:56 +01:00": in this machine's time zone, which is shown.
+// Every other moment: "2026-11-22 08:27:56 +01:00", in this machine's time zone, which is shown; "-" if unknown.
 std::string date_text(int64_t realtime_ns);
+// "2026-11-22 08:27:56.506146 +01:00".
+std::string fine_date_text(int64_t realtime_ns);
 // 1234567 -> "1,234,567".
 std::string grouped_digits(uint64_t number);
 // 1 -> "rank", 2 -> "ranks"; "process" -> "processes".
@@ -38,6 +40,10 @@ struct NumbersByValue {
 };
 // The number of characters, not bytes: names may be in any language.
 size_t characters(std::string_view text);
+// At most so many characters; a longer text ends with "...".
+std::string shortened(std::string_view text, size_t most);
+// The candidate that a misspelt word may stand for; empty: none is near.
+std::string nearest_word(const std::string& word, const std::vector<std::string>& candidates);
 // The part of a path behind its last '/'.
 constexpr std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 // Quotes the text as one word of a shell command line.
