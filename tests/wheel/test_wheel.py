@@ -107,6 +107,10 @@ class Wheel(unittest.TestCase):
         for name in ("__init__.py", "markers.py", "_version.py", "py.typed", "libtitantrace.so",
                      "include/titantrace.h"):
             self.assertTrue(any(path.endswith(f"titantrace/{name}") for path in names), (name, names))
+        for name in ("man/man1/titan-analyze.1", "bash-completion/completions/titan-run.bash",
+                     "zsh/site-functions/_titan-top", "fish/vendor_completions.d/titan-dump.fish",
+                     "titantrace/titan-analyze.schema.json"):
+            self.assertTrue(any(path.endswith(f".data/data/share/{name}") for path in names), (name, names))
         machine = {"x86_64": "X86-64", "aarch64": "AArch64"}[os.uname().machine]
         for name in [*programs, *(name for name in names if name.endswith(".so"))]:
             self.check_elf(self.place / "contents" / name, machine)
