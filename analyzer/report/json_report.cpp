@@ -165,6 +165,11 @@ Json testimony_json(const Testimony& said) {
 
 std::string text_of(const Json& json) { return json.dump(2) + "\n"; }
 
+std::string versioned_text_of(Json json) {
+    json["schema"] = kJsonSchema;
+    return text_of(json);
+}
+
 }  // namespace
 
 std::string_view status_of(const Process& process) {
@@ -182,8 +187,8 @@ std::string_view status_of(const Process& process) {
     return "unknown";
 }
 
-std::string layout_json_report(const Run& run) { return text_of(layout_json(run, nullptr)); }
-std::string config_json_report(const Run& run) { return text_of(config_json(run)); }
+std::string layout_json_report(const Run& run) { return versioned_text_of(layout_json(run, nullptr)); }
+std::string config_json_report(const Run& run) { return versioned_text_of(config_json(run)); }
 
 std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     Json json;
