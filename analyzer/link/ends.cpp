@@ -261,28 +261,11 @@ class EndJudge {
         }
     }
 
-    // What ends after the first rank has given up a hang ends because of that.
-    void note_aborts(const WaitNode& node) {
-        for (const Waiter& waiter : node.waiting) {
-            if (gave_up_a_wait(waiter)) {
-                int64_t& of_host = first_abort_.try_emplace(run_.process(waiter.member).host, INT64_MAX).first->second;
-                of_host = std::min(of_host, waiter.since_ns + waiter.age_ns);
-            }
-        }
-    }
-
-    bool ended_after_an_abort(const Process& one) const {
-        return std::any_of(first_abort_.begin(), first_abort_.end(), [&](const auto& abort) {
-            return ended_ns(one) > abort.second + (abort.first == one.host ? 0 : kOtherHostNs);
-        });
-    }
-
     void end_those_in_a_hang() {
         std::set<uint32_t> hung;
         for (uint32_t node = 0; node < graph_.nodes.size(); ++node) {
             if (hangs_[node] == Hang::kByTime) {
                 add_hung(graph_.nodes[node], hung);
-                note_aborts(graph_.nodes[node]);
             }
         }
         for (const uint32_t i : hung) {
@@ -315,7 +298,7 @@ class EndJudge {
             const Process& one = process(i);
             const auto asked = first_asked_.find(one.host);
             const bool after_asked = asked != first_asked_.end() && ended_ns(one) > asked->second + kNoteNs;
-            if (after_asked || ended_after_an_abort(one) || (first_asked_.empty() && ended_with_the_hang(one))) {
+            if (after_asked || (first_asked_.empty() && ended_with_the_hang(one))) {
                 end(i);
             }
         }
@@ -505,7 +488,6 @@ class EndJudge {
     std::set<uint32_t> asked_;                    // Liveness::kEnded
     std::map<std::string, int64_t> first_asked_;  // key: host
     std::map<std::string, int64_t> hung_until_;   // key: host
-    std::map<std::string, int64_t> first_abort_;  // key: host; of a communicator whose call hung
     int witnessed_first_ = -1;
 };
 
