@@ -1,19 +1,14 @@
 #include "dump_files.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 
+#include "base/rename_new.h"
 #include "base/text.h"
 #include "formats/layout/dump_layout.h"
-
-#ifndef RENAME_NOREPLACE
-#define RENAME_NOREPLACE 1
-#endif
 
 namespace titan::tracer {
 namespace {
@@ -133,7 +128,7 @@ bool DumpFile::commit(uint64_t first_number, uint32_t keep, const EvidenceNumber
     number_ = first_number;
     for (int clash = 0; clash < kMaxNumberClashes; ++clash, ++number_) {
         const format::DumpName name(stem_, number_);
-        if (rename_to(name.text)) {
+        if (rename_new(dir_.get(), temporary_, name.text)) {
             temporary_[0] = '\0';
             format_text(path_, sizeof(path_), "%s/%s", directory_, name.text);
             remove_older(keep, evidence);
@@ -144,26 +139,6 @@ bool DumpFile::commit(uint64_t first_number, uint32_t keep, const EvidenceNumber
         }
     }
     return false;
-}
-
-// Not every file system can rename without replacing (NFS), nor link (some parallel and FUSE ones); all can create
-// exclusively, and an empty file that is replaced at once is the last resort.
-bool DumpFile::rename_to(const char* name) {
-    if (syscall(SYS_renameat2, dir_.get(), temporary_, dir_.get(), name, RENAME_NOREPLACE) == 0) {
-        return true;
-    }
-    if (errno == EEXIST) {
-        return false;
-    }
-    if (linkat(dir_.get(), temporary_, dir_.get(), name, 0) == 0) {
-        unlinkat(dir_.get(), temporary_, 0);
-        return true;
-    }
-    if (errno == EEXIST) {
-        return false;
-    }
-    const Fd claimed = create_in(dir_.get(), name);
-    return claimed.valid() && renameat(dir_.get(), temporary_, dir_.get(), name) == 0;
 }
 
 bool DumpFile::remove(uint64_t number) { return unlinkat(dir_.get(), format::DumpName(stem_, number).text, 0) == 0; }

@@ -78,7 +78,6 @@ class DumpFile {
 
   private:
     bool open_at(Fd base, const char* base_path, const DumpOwner& owner);
-    bool rename_to(const char* name);
     void remove_older(uint32_t keep, const EvidenceNumbers& evidence);
 
     Fd dir_;
