@@ -20,6 +20,7 @@
 #include "host/file_bytes.h"
 #include "host/words.h"
 #include "rings.h"
+#include "verdict_name.h"
 
 namespace titan::analyzer {
 namespace {
@@ -163,26 +164,27 @@ class Cleaner {
         }
     }
 
-    // Also removes the other files that we write into the directory of a run; files of others keep the directory.
+    // Also removes the other files that we write into such directories; files of others keep them.
     static void remove_empty(const files::path& attempt) {
-        std::error_code failed;
-        files::remove(attempt, failed);
-        if (const files::path run = attempt.parent_path(); holds_only_ours(run)) {
-            files::remove(run / format::kReadmeName, failed);
-            files::remove(run / format::kDumpRequestName, failed);
-            files::remove(run, failed);
-        }
+        remove_if_ours(attempt, [](const std::string& name) { return is_verdict_name(name); });
+        remove_if_ours(attempt.parent_path(), [](const std::string& name) {
+            return name == format::kReadmeName || name == format::kDumpRequestName;
+        });
     }
 
-    static bool holds_only_ours(const files::path& run) {
+    static void remove_if_ours(const files::path& directory, bool (*is_ours)(const std::string&)) {
         std::error_code failed;
-        for (files::directory_iterator item(run, failed), end; !failed && item != end; item.increment(failed)) {
-            const files::path name = item->path().filename();
-            if (name != format::kReadmeName && name != format::kDumpRequestName) {
-                return false;
+        std::vector<files::path> ours;
+        for (files::directory_iterator item(directory, failed), end; !failed && item != end; item.increment(failed)) {
+            if (!is_ours(item->path().filename())) {
+                return;
             }
+            ours.push_back(item->path());
         }
-        return !failed;
+        for (const files::path& file : ours) {
+            files::remove(file, failed);
+        }
+        files::remove(directory, failed);
     }
 
     void remove(const Doomed& file) {

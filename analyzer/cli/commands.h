@@ -71,6 +71,7 @@ Command stragglers_command(CommandLine& app);
 Command summary_command(CommandLine& app);
 Command compare_command(CommandLine& app);
 Command report_command(CommandLine& app);
+Command watch_command(CommandLine& app);
 Command timeline_command(CommandLine& app);
 Command export_command(CommandLine& app);
 Command fields_command(CommandLine& app);

@@ -32,6 +32,7 @@ constexpr const char* kMainFooter = R"(examples:
   titan-analyze stragglers dumps/        who is late, step after step, and what it costs
   titan-analyze layout dumps/            which communicator is tp, dp, pp, and each rank's position
   titan-analyze stacks dumps/            where each thread of all ranks was
+  titan-analyze watch dumps/             waits for dumps, and puts the verdict beside them
   titan-analyze fields                   what the records hold, field by field
   titan-analyze digest dumps/ --node --into digests/    on every node of a large job, then: titan-analyze digests/
   titan-analyze rings                    rings on this node, and whether their processes live
@@ -49,9 +50,9 @@ int run_command_line(int argc, char** argv) {
     const Command subcommands[] = {why_command(app),        show_command(app),    summary_command(app),
                                    compare_command(app),    metrics_command(app), timeline_command(app),
                                    stragglers_command(app), layout_command(app),  stacks_command(app),
-                                   report_command(app),     export_command(app),  fields_command(app),
-                                   digest_command(app),     rings_command(app),   collect_command(app),
-                                   clean_command(app),      help_command(app)};
+                                   report_command(app),     watch_command(app),   export_command(app),
+                                   fields_command(app),     digest_command(app),  rings_command(app),
+                                   collect_command(app),    clean_command(app),   help_command(app)};
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {

@@ -15,6 +15,8 @@
 #include "host/file_bytes.h"
 #include "host/words.h"
 #include "record_archive.h"
+#include "run_directory.h"
+#include "verdict_name.h"
 #include "witness.h"
 
 namespace titan::analyzer {
@@ -25,10 +27,6 @@ namespace files = std::filesystem;
 // <dumps>/<run>/<attempt>/file is three levels; a few more for directories gathered from several nodes.
 constexpr int kMaxDepth = 6;
 constexpr std::string_view kLogSuffix = ".jsonl";
-
-bool all_digits(const std::string& text) {
-    return !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == std::string::npos;
-}
 
 // rank00003.12.titan -> stem rank00003, number 12.
 void split_name(const std::string& name, Candidate& candidate) {
@@ -42,21 +40,6 @@ void split_name(const std::string& name, Candidate& candidate) {
         candidate.stem = name;
     }
 }
-
-// The directories that a file lies in, if they are <run>/<attempt>.
-struct RunDirectory {
-    explicit RunDirectory(const files::path& path) {
-        const files::path absolute = files::absolute(path).lexically_normal();
-        attempt = absolute.parent_path().filename().string();
-        run = absolute.parent_path().parent_path().filename().string();
-        if (!all_digits(attempt)) {
-            run.clear();
-            attempt.clear();
-        }
-    }
-    std::string run;
-    std::string attempt;
-};
 
 struct Collected {
     std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
@@ -87,9 +70,12 @@ void add_file(const files::path& path, bool named, Collected& collected) {
         return;
     }
     const std::string name = path.filename().string();
+    if (!named && is_verdict_name(name)) {
+        return;  // ours, on these dumps
+    }
     const int64_t modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
     if (name.ends_with(format::kJournalSuffix)) {
-        const RunDirectory directory(path);
+        const RunDirectory directory(path.string());
         collected.journals.push_back({path.string(), directory.run, directory.attempt, modified_ns});
         return;
     }
@@ -129,7 +115,7 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     if (candidate.is_flight_recorder || candidate.is_archive) {
         candidate.stem = name;
     }
-    const RunDirectory directory(path);
+    const RunDirectory directory(path.string());
     const auto key = directory.attempt.empty() ? std::pair(std::string(), named ? std::string() : candidate.directory)
                                                : std::pair(directory.run, directory.attempt);
     CandidateGroup& group = collected.groups[key];

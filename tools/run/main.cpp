@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/process.h"
+#include "base/text.h"
+#include "formats/layout/started_by.h"
 #include "host/command_line.h"
 #include "host/output.h"
 #include "host/program.h"
@@ -22,6 +26,7 @@
 #include "run/records.h"
 #include "run/settings.h"
 #include "run/target.h"
+#include "run/verdict_watch.h"
 
 namespace titan::tools {
 namespace {
@@ -30,6 +35,7 @@ constexpr const char* kFooter = R"help(examples:
   titan-run -- torchrun --nproc-per-node=8 train.py
   titan-run --dir /shared/dumps -- srun python train.py      every task of the step inherits the settings
   srun titan-run -- python train.py                          where srun does not pass the environment on
+  titan-run --on-verdict ./tell-oncall.sh -- torchrun ...    runs that when the job hangs
   titan-run --check                                          what can be recorded on this machine
   eval "$(titan-run --print-env)"                            for those who set variables themselves
 
@@ -37,7 +43,9 @@ What it does: it sets LD_PRELOAD (what is there stays, in front) and TITANTRACE_
 be, and runs the program. Signals, the terminal and the exit status are the program's own. After an end in failure, or
 where a rank dumped, titan-analyze prints the verdict on the records of this node to standard error.
 
-When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. Meanwhile: titan-top, titan-dump --list.
+When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. Seconds later the verdict comes, while
+the job still hangs: one line here, and verdict.txt and verdict.json beside the dumps. --on-verdict runs a command then
+(docs/running-jobs.md); --no-verdict leaves all of that out. Meanwhile: titan-top, titan-dump --list.
 
 A program that the loader preloads nothing into (another architecture, musl, setuid) runs all the same, and one line
 says so. All settings: docs/settings.md. TITANTRACE=0 switches everything off.
@@ -47,14 +55,13 @@ Exit status: the program's; 126 or 127 where it cannot be run, 2 where the argum
 // Read within seconds. Each node's titan-run would read them all.
 constexpr size_t kMostDumps = 1000;
 
-constexpr const char* kInside = "TITAN_RUN_IS_OUTSIDE";
-
 struct Options {
     Settings settings;
     std::string directory;
     bool check = false;
     bool print_env = false;
     bool no_verdict = false;
+    std::string on_verdict;
 };
 
 // One of several tasks that a launcher started on this node, and not the first: the first one speaks.
@@ -145,8 +152,8 @@ void print_verdict(const Settings& settings, const std::string& run) {
     ::waitpid(child, nullptr, 0);
 }
 
-void say_what_was(const Settings& settings, const Records& records, const Ended& ended) {
-    if (!answers(settings.dumps)) {
+void say_what_was(const Settings& settings, const Records& records, const Ended& ended, bool dumps_answer) {
+    if (!dumps_answer) {
         say("titan-run: the job ended; no verdict, as {} does not answer (later: titan-analyze {})\n",
             printable(settings.dumps), shell_quoted(settings.dumps));
         return;
@@ -183,14 +190,27 @@ void try_to(Work work) {
 }
 
 bool speaks() {
-    const bool inside = !environment(kInside).empty() && is_preloaded_already();
+    const bool inside = !environment(format::kStartedByVariable).empty() && is_preloaded_already();
     return !inside && !is_a_later_task() && takes_words(STDERR_FILENO);
+}
+
+// By which dumps of this job are known from those of others in the same directory: unique, and on all of its nodes. A
+// titan-run inside another leaves the mark of the one that speaks.
+std::string mark_of_this_job(bool is_first) {
+    const std::string around = environment(format::kStartedByVariable);
+    if (!is_first && !around.empty()) {
+        return around;
+    }
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    return fmt::format("{}.{}.{}", safe_file_name(host.data()), ::getpid(), process_start_ticks(::getpid()));
 }
 
 int run_program_of(const Options& options, const std::vector<std::string>& command) {
     std::string obstacle;
     bool is_first = false;
     std::optional<Records> records;
+    std::optional<VerdictWatch> watch;
     try_to([&] {
         bool preload = false;
         obstacle = obstacle_for(options.settings, command.front(), preload);
@@ -199,14 +219,24 @@ int run_program_of(const Options& options, const std::vector<std::string>& comma
             say_what_will_be(options.settings, obstacle);
         }
         put_into_environment(options.settings, preload);
-        ::setenv(kInside, "1", 1);
+        const std::string mark = mark_of_this_job(is_first);
+        ::setenv(format::kStartedByVariable, mark.c_str(), 1);
         records.emplace(options.settings.dumps, options.settings.rings);
+        if (is_first && obstacle.empty() && !options.no_verdict && !is_off(environment("TITANTRACE").c_str())) {
+            watch.emplace(options.settings, options.on_verdict, mark);
+        }
     });
     const Ended ended = run_job(command);
     try_to([&] {
-        if (ended.started && is_first && obstacle.empty() && records && !options.no_verdict &&
-            takes_words(STDERR_FILENO)) {
-            say_what_was(options.settings, *records, ended);
+        const bool tells = ended.started && is_first && obstacle.empty() && records && !options.no_verdict;
+        const bool dumps_answer = tells && answers(options.settings.dumps);
+        const bool is_heard = tells && takes_words(STDERR_FILENO);
+        if (watch && dumps_answer && is_heard) {
+            watch->end(ended.status != 0 || ended.signal != 0);
+        }
+        watch.reset();
+        if (is_heard) {
+            say_what_was(options.settings, *records, ended, dumps_answer);
         }
     });
     end_as(ended);
@@ -241,7 +271,9 @@ int run_command_line(int argc, char** argv) {
                "seconds after which a waiting call makes all ranks dump (TITANTRACE_TIMEOUT_S)");
     app.option("--library", options.settings.library,
                "which libtitantrace.so (default: the one installed with titan-run)");
-    app.flag("--no-verdict", options.no_verdict, "print nothing when the job has ended");
+    app.option("--on-verdict", options.on_verdict,
+               "when the job hangs or has lost a rank, run this command with the verdict's JSON as input, once");
+    app.flag("--no-verdict", options.no_verdict, "no verdict, neither while the job hangs nor when it has ended");
     app.flag("--check", options.check, "show what can be recorded on this machine; status 1 if something is missing");
     app.flag("--print-env", options.print_env, "print the variables for a shell, and run nothing");
     if (const auto status = app.parse(argc, argv)) {

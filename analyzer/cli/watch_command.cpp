@@ -1,0 +1,276 @@
+// titan-analyze watch: the verdict comes by itself.
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "commands.h"
+#include "diagnose.h"
+#include "diagnosis_document.h"
+#include "dump_head.h"
+#include "host/node_rings.h"
+#include "host/timed_commands.h"
+#include "host/words.h"
+#include "new_dumps.h"
+#include "verdict_files.h"
+
+namespace titan::analyzer {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kWatchFooter =
+    R"(It waits for dumps in PATH, which need not be there yet, until it is interrupted. When the ranks of a job have
+dumped, it writes the verdict beside their dumps, as verdict.txt and verdict.json, prints it in one line, and runs CMD:
+once for each attempt of a job, however many wait on however many nodes. Dumps of the last 10 minutes count, too. Where
+nothing hangs and nobody died, nothing is written: dumps that somebody asked for are no hang.
+
+CMD runs in a shell with verdict.json as its input, for at most 30 s. titan-run --on-verdict does all this for the job
+that it starts. Recipes (Slack, webhooks, Slurm): docs/running-jobs.md.
+
+examples:
+  titan-analyze watch dumps/
+  titan-analyze watch /shared/dumps --on-verdict 'jq .verdict.summary | mail -s "a job hangs" oncall@example.com'
+  titan-analyze watch dumps/ --run job-17 --once; scancel --name job-17
+
+Exit status: with --once 1 after the first verdict; 2 unusable arguments.)";
+
+constexpr milliseconds kPause{1000};
+constexpr milliseconds kShortPause{100};  // while something is going on
+constexpr int kPausesPerLook = 20;        // a slow file server is not kept busy
+// Another rank may still dump for as long after the last that did: nodes look for each other's requests every 2 s, and
+// those of a large job less often.
+constexpr milliseconds kQuiet{3000};
+constexpr milliseconds kQuietPerRank{1};
+// Then nothing more comes that could tell what is not to be told yet.
+constexpr seconds kPatience{30};
+constexpr seconds kCommandLimit{30};
+constexpr seconds kLastLimit{10};
+
+struct WatchArguments {
+    CommonOptions common;
+    DiagnoseOptions diagnose;
+    std::string command;
+    std::string titan_run;
+    double after_s = 0;
+    bool once = false;
+    bool json = false;
+};
+
+// Dumps of one run that belong together, and what is known of them.
+struct Incident {
+    std::string dump;  // one that could be read
+    DumpHead head;
+    bool wanted = false;
+    size_t heads_read = 0;
+    size_t diagnosed = 0;  // the dumps that there were then
+};
+
+bool by_watchdog(const Run& run) {
+    return std::any_of(run.processes.begin(), run.processes.end(),
+                       [](const Process& process) { return process.source.reason == format::DumpReason::kTimeout; });
+}
+
+// Of those that came since. The highest attempt counts: where a launcher counts restarts on some nodes alone, one start
+// of a job lies in several.
+void read_heads(const Arrivals& arrivals, const std::string& titan_run, Incident& incident) {
+    for (; incident.heads_read < arrivals.files.size(); ++incident.heads_read) {
+        const std::string& file = arrivals.files[incident.heads_read];
+        if (const auto head = read_dump_head(file)) {
+            incident.wanted = incident.wanted || titan_run.empty() || head->started_by == titan_run;
+            if (incident.dump.empty() || head->attempt >= incident.head.attempt) {
+                incident.head = *head;
+                incident.dump = file;
+            }
+        }
+    }
+}
+
+class Watch {
+  public:
+    explicit Watch(const WatchArguments& arguments)
+        : arguments_(arguments), dumps_(arguments.common.paths, arguments.common.run), commands_(kCommandLimit) {}
+
+    int run() {
+        while (!ended_) {
+            const auto began = WatchClock::now();
+            dumps_.look();
+            consider_all();
+            say_how_commands_ended();
+            if ((last_look_ && !awaits_dumps()) || (arguments_.once && told_)) {
+                break;
+            }
+            pause(std::chrono::duration_cast<milliseconds>(WatchClock::now() - began));
+        }
+        // A job that has ended is not held up for long.
+        for (const auto until = WatchClock::now() + (is_under_titan_run() ? kLastLimit : kCommandLimit + kQuiet);
+             commands_.any() && WatchClock::now() < until; std::this_thread::sleep_for(kShortPause)) {
+            say_how_commands_ended();
+        }
+        return told_ ? kExitFindings : kExitHealthy;
+    }
+
+  private:
+    bool is_under_titan_run() const { return !arguments_.titan_run.empty(); }
+    const char* speaker() const { return is_under_titan_run() ? "titan-run" : "titan-analyze"; }
+
+    void pause(milliseconds look) {
+        const bool busy = !dumps_.arrivals().empty() || commands_.any();
+        const milliseconds wanted = std::max(busy ? kShortPause : kPause, look * kPausesPerLook);
+        if (!is_under_titan_run() || last_look_) {
+            std::this_thread::sleep_for(wanted);
+            return;
+        }
+        pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+        if (::poll(&input, 1, static_cast<int>(wanted.count())) > 0) {
+            char word = 0;
+            last_look_ = ::read(STDIN_FILENO, &word, 1) == 1;
+            ended_ = !last_look_;
+        }
+    }
+
+    bool awaits_dumps() const {
+        return std::any_of(incidents_.begin(), incidents_.end(), [](const auto& item) { return item.second.wanted; });
+    }
+
+    void consider_all() {
+        std::erase_if(dumps_.arrivals(), [&](const auto& item) {
+            const auto& [directory, arrivals] = item;
+            Incident& incident = incidents_[directory];
+            read_heads(arrivals, arguments_.titan_run, incident);
+            const bool done = is_done(arrivals, incident);
+            if (done) {
+                incidents_.erase(directory);
+            }
+            return done;
+        });
+    }
+
+    // True when nothing more is to be done about them.
+    bool is_done(const Arrivals& arrivals, Incident& incident) {
+        const auto quiet = WatchClock::now() - arrivals.newest_at;
+        if (!incident.wanted) {
+            return quiet >= kQuiet;
+        }
+        const bool complete =
+            incident.head.world_size > 0 && arrivals.processes.size() >= static_cast<size_t>(incident.head.world_size);
+        const bool is_quiet = quiet >= kQuiet + std::max(incident.head.world_size, 0) * kQuietPerRank;
+        const bool patient = complete || (last_look_ && is_quiet) || quiet >= kPatience;
+        const bool gives_way = !last_look_ && quiet < std::chrono::duration<double>(arguments_.after_s);
+        const bool is_new = is_quiet && incident.diagnosed != arrivals.files.size();
+        return !gives_way && (patient || is_new) && is_settled(arrivals, incident, patient);
+    }
+
+    bool is_settled(const Arrivals& arrivals, Incident& incident, bool patient) {
+        const VerdictFiles files(incident.dump, incident.head.age_ns);
+        if (files.is_there()) {
+            hand_on(files);
+            return true;
+        }
+        LoadOptions load = arguments_.common.load_options();
+        load.progress = {};
+        load.paths = {arrivals.directory};
+        load.run = arrivals.run;
+        if (arrivals.attempts.size() == 1) {
+            load.attempt = incident.head.attempt;
+        }
+        const auto run = load_run(load);
+        incident.diagnosed = arrivals.files.size();
+        if (!run) {
+            if (patient) {
+                say("{}: no verdict: {}\n", speaker(), run.error().text());
+            }
+            return patient;
+        }
+        const Diagnosis diagnosis = diagnose(*run, arguments_.diagnose);
+        const bool tells = any_hangs(diagnosis.findings);
+        if (tells || (patient && !diagnosis.cannot_tell.empty() && by_watchdog(*run))) {
+            tell(*run, diagnosis, arrivals, files);
+            return true;
+        }
+        return patient;
+    }
+
+    void tell(const Run& run, const Diagnosis& diagnosis, const Arrivals& arrivals, const VerdictFiles& files) {
+        const std::string input =
+            fmt::format("{} --run {} --attempt {}",
+                        shell_quoted(printable(std::filesystem::path(arrivals.directory).parent_path().string())),
+                        shell_quoted(printable(arrivals.run)), run.attempt);
+        const std::string json = json_report(run, diagnosis);
+        const Result<bool> written = files.write(json, text_report(run, diagnosis, {.input = input}));
+        if (!written) {
+            say("{}: the verdict cannot be written to {}: {}\n", speaker(), printable(files.text_path()),
+                written.error().text());
+        }
+        if (!written || *written) {
+            told_ = true;
+            print_text(arguments_.json ? json : line(run, diagnosis, files));
+            std::fflush(stdout);
+        }
+        hand_on(files);
+    }
+
+    std::string line(const Run& run, const Diagnosis& diagnosis, const VerdictFiles& files) const {
+        const std::string what = diagnosis.findings.empty()
+                                     ? "CANNOT TELL: " + diagnosis.cannot_tell
+                                     : fmt::format("{} ({}): {}", name_of(diagnosis.findings.front().kind),
+                                                   name_of(diagnosis.findings.front().confidence),
+                                                   diagnosis.findings.front().summary.text());
+        return fmt::format("{}VERDICT on run {} attempt {}: {}; all of it: {}\n",
+                           is_under_titan_run() ? "titan-run: " : "", run.id, run.attempt, printable(what),
+                           printable(files.text_path()));
+    }
+
+    void hand_on(const VerdictFiles& files) {
+        const std::optional<Fd> json = arguments_.command.empty() ? std::nullopt : files.take();
+        if (json && !commands_.start(arguments_.command, *json)) {
+            say("{}: the command of --on-verdict cannot be started\n", speaker());
+        }
+    }
+
+    void say_how_commands_ended() {
+        for (const std::string& how : commands_.look()) {
+            say("{}: the command of --on-verdict {}\n", speaker(), how);
+        }
+    }
+
+    const WatchArguments& arguments_;
+    NewDumps dumps_;
+    TimedCommands commands_;
+    std::map<std::string, Incident> incidents_;  // by directory of the run
+    bool told_ = false;
+    bool last_look_ = false;  // the job has ended in failure
+    bool ended_ = false;      // and nobody wants to know
+};
+
+}  // namespace
+
+Command watch_command(CommandLine& app) {
+    const auto arguments = std::make_shared<WatchArguments>();
+    CommandLine& command = app.command("watch", "Wait for dumps, and write the verdict beside them.", kWatchFooter);
+    command.option("PATH", arguments->common.paths, "dump directories").required();
+    command.option("--run", arguments->common.run, "only this run");
+    command.option("--on-verdict", arguments->command, "run this for each verdict, with its JSON as input");
+    command.flag("--once", arguments->once, "end after the first verdict");
+    command.flag("--json", arguments->json, "print the whole diagnosis as JSON instead of one line");
+    command.option("--hang-after-s", arguments->diagnose.hang_after_s, "as for the diagnosis").not_negative();
+    command
+        .option("--after-s", arguments->after_s,
+                "look at dumps only this long after the last one: another one that waits may be nearer")
+        .not_negative();
+    add_ring_directory_option(command, arguments->common.ring_directory);
+    command.flag("--no-rings", arguments->common.no_rings, "do not look for rings of missing ranks on this node");
+    command.option("--under-titan-run", arguments->titan_run,
+                   "what titan-run passes: only dumps of that job; a word on standard input ends it");
+    return {&command, [arguments] { return Watch(*arguments).run(); }};
+}
+
+}  // namespace titan::analyzer
