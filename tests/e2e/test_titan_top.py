@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import resource
 import select
 import shlex
@@ -109,7 +110,24 @@ class Top(node_jobs.NodeCase):
         self.assertEqual(job["calls"][0]["pending_ns"], max(call["pending_ns"] or 0 for call in job["calls"]))
         text = self.titan_top().stdout
         self.assertRegex(text, r" 3 +\d+  running +5 +[0-9.]+  rank 2 +inside cudaStreamSynchronize for")
-        self.assertRegex(text, r"all_reduce #\d+ on tp +arrived: rank 3; missing: rank 2")
+        self.assertRegex(text, r"all_reduce #\d+ on tp +missing: rank 2; arrived: rank 3")
+        self.assertEqual(job["conclusion"]["ranks"], [2])
+        self.assertRegex(job["conclusion"]["text"],
+                         r"^rank 2: in program code for [0-9.]+ s.*; [23] ranks wait for it, ")
+        self.assertRegex(text, r"^rank 2: in program code for .*\nrun e2e attempt 0 on ")
+
+    def test_a_stopped_rank(self):
+        """All wait for it, most of them for others that wait: only it is named."""
+        pids = self.start_job(ranks=4)
+        harness.wait_for(lambda: len(self.steps()) == 4 and min(self.steps().values()) > 5, 20, "they step")
+        self.assertEqual(self.job()[0]["conclusion"]["ranks"], [])
+        node_jobs.stop(pids[1])
+        # A rank that all have come to, on GPUs that stopped with the process, waits for nobody.
+        waits = re.compile(r"^rank 1: stopped; [23] ranks wait for it, ")
+        harness.wait_for(lambda: waits.search(self.job()[0]["conclusion"]["text"]), 20, "the others wait")
+        conclusion = self.job()[0]["conclusion"]
+        self.assertEqual((conclusion["alert"], conclusion["ranks"]), ("alarm", [1]))
+        self.assertRegex(self.titan_top().stdout, r"(?m)^ +1 +\d+  stopped ")
 
     def test_creation(self):
         pids = self.start_job(SIMGPU_FAULTS="no-init rank=3 comm=dp")
@@ -233,17 +251,42 @@ class Top(node_jobs.NodeCase):
             self.assertEqual(top.said.count(ENTER), 1)
             self.assertTrue(top.said.endswith(LEAVE), top.said[-40:])
 
-    def test_small_terminal(self):
-        self.hung_job()
-        top = self.on_terminal("--interval", 0.2, "--count", 3, lines=8, columns=40)
+    def page_of(self, lines, columns):
+        """The lines of one page, as a window of that size shows them, and their colours."""
+        top = self.on_terminal("--interval", 0.2, "--count", 2, lines=lines, columns=columns)
         status, _ = top.end()
         self.assertEqual(status, 0)
-        page = top.said.split("\x1b[H")[-1].split("\x1b[J")[0]
-        lines = [line.replace("\x1b[K", "").replace("\x1b[1m", "").replace("\x1b[0m", "")
-                 for line in page.split("\r\n")]
-        self.assertLessEqual(len(lines), 8)
-        self.assertTrue(all(len(line) <= 40 for line in lines), lines)
-        self.assertTrue(any("more" in line for line in lines), lines)
+        page = top.said.split("\x1b[H")[-1].split("\x1b[J")[0].replace("\x1b[K", "")
+        painted = page.rstrip("\r\n").split("\r\n")
+        plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in painted]
+        self.assertLessEqual(len(plain), lines)
+        self.assertTrue(all(len(line) <= columns for line in plain), plain)
+        return plain, painted
+
+    def test_windows(self):
+        """Whatever the size: the rank to look at is in it, first and in red."""
+        self.hung_job()
+        for lines, columns in ((24, 80), (12, 60), (8, 40), (5, 20), (2, 20), (40, 200)):
+            with self.subTest(f"{columns}x{lines}"):
+                plain, painted = self.page_of(lines, columns)
+                self.assertTrue(plain[0].startswith("rank 2: in progra"), plain)
+                self.assertRegex(painted[0], r"^\x1b\[1;3[13]m")
+                if lines >= 8:
+                    row = next(line for line in painted if re.match(r"\x1b\[1;3[13]m +2 ", line))
+                    self.assertIn("in program code", row if columns >= 60 else row + "in program code")
+                if columns >= 60:
+                    self.assertTrue(any("missing: rank 2" in line for line in plain), plain)
+                    self.assertTrue(any("inside cudaStreamSynchronize for" in line for line in plain), plain)
+        self.assertTrue(any("more" in line for line in self.page_of(6, 40)[0]))
+
+    def test_several_runs_in_a_small_window(self):
+        """Each has its line, the one that hangs first."""
+        other = self.place.start_rank("e2e-processes", "linger", 0, 1, TITANTRACE_RUN_ID="a-run-that-works")
+        other.wait_says("done")
+        self.hung_job()
+        plain, _ = self.page_of(12, 60)
+        self.assertTrue(plain[0].startswith("rank 2: in program code"), plain)
+        self.assertTrue(plain[-1].startswith("run a-run-that-works attempt 0 on "), plain)
 
     def test_stopped_by_the_shell(self):
         self.hung_job()

@@ -18,12 +18,17 @@ Json rank_json(const RankRow& row) {
               {"doing", row.doing},
               {"doing_ns", row.doing_ns},
               {"waits_for", row.waits_for},
+              {"waits_ns", row.waits_ns},
               {"gpu", row.gpu},
               {"gpu_throttled", row.is_throttled}};
     if (row.steps_per_s >= 0) {
         json["steps_per_s"] = row.steps_per_s;
     }
     return json;
+}
+
+Json conclusion_json(const Conclusion& conclusion) {
+    return {{"alert", name_of(conclusion.alert)}, {"text", conclusion.text}, {"ranks", conclusion.ranks}};
 }
 
 Json call_json(const CallRow& row) {
@@ -45,8 +50,13 @@ Json call_json(const CallRow& row) {
 std::string view_json(const NodeView& view) {
     Json json{{"schema", 1}, {"realtime_ns", view.realtime_ns}, {"jobs", Json::array()}};
     for (const JobView& job : view.jobs) {
-        Json one{{"run", job.run},   {"attempt", job.attempt}, {"world_size", job.world_size},
-                 {"host", job.host}, {"ranks", Json::array()}, {"calls", Json::array()}};
+        Json one{{"run", job.run},
+                 {"attempt", job.attempt},
+                 {"world_size", job.world_size},
+                 {"host", job.host},
+                 {"conclusion", conclusion_json(job.conclusion)},
+                 {"ranks", Json::array()},
+                 {"calls", Json::array()}};
         for (const RankRow& row : job.ranks) {
             one["ranks"].push_back(rank_json(row));
         }

@@ -26,6 +26,9 @@ constexpr const char* kFooter = R"(examples:
   titan-top --once               one page, also where there is no terminal
   titan-top --json --count 60 > minute.jsonl
 
+The first line of a run says whom all others wait for, at the end of the chains of waits, and what that rank does: a
+look at the moment, no verdict. That rank comes first where a window is too small for all.
+
 For each process: its step, its steps per second over the last ten seconds, its innermost span, the call that its NCCL
 thread is inside and for how long, and which ranks that call waits for. For each communicator: the oldest call that
 somebody waits in, else the last one; for how long it has been pending, which ranks of this node have come, which have
@@ -48,7 +51,7 @@ struct TopOptions {
     bool json = false;
 };
 
-bool use_bold() {
+bool use_colour() {
     const char* no_colour = std::getenv("NO_COLOR");
     return no_colour == nullptr || *no_colour == '\0';
 }
@@ -93,7 +96,7 @@ int run_on_terminal(const TopOptions& options, uint64_t count) {
             next = std::max(next + interval, std::chrono::steady_clock::now());
         }
         const Terminal::Size size = Terminal::size();
-        if (!terminal.draw(view_text(view, size.columns, size.lines, use_bold())) || page == count) {
+        if (!terminal.draw(view_text(view, size.columns, size.lines, use_colour())) || page == count) {
             break;
         }
         const auto left =

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "base/utf8.h"
+#include "host/listing.h"
 #include "host/words.h"
 #include "top/view.h"
 
@@ -71,32 +75,65 @@ std::string gpu_text(const FoldedRow& fold) {
     return fold.row.is_throttled ? words + (words.empty() ? "throttled" : " throttled") : words;
 }
 
-// The most telling comes first: terminals are narrow.
-std::string rank_line(const FoldedRow& fold) {
-    const RankRow& row = fold.row;
-    const bool waits = !row.waits_for.empty() && row.doing_ns >= kWorthNamingNs;
-    std::string line = fmt::format(
-        "{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  ", row.rank < 0 ? "-" : rank_ranges(fold.ranks),
-        fold.ranks.size() > 1 ? "" : std::to_string(row.pid), row.state, row.step >= 0 ? std::to_string(row.step) : "-",
-        row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", row.steps_per_s), waits ? ranks_text(row.waits_for) : "-");
-    if (const std::string gpu = gpu_text(fold); !gpu.empty()) {
-        line += gpu + "  ";
-    }
-    line += row.doing;
+std::string doing_text(const RankRow& row) {
+    std::string text = row.doing;
     if (row.doing_ns != 0) {
-        line += " for " + duration_text(row.doing_ns);
+        text += " for " + duration_text(row.doing_ns);
     }
     if (row.state == "silent") {
-        line += fmt::format("; no heartbeat for {}", duration_text(row.heartbeat_age_ns));
+        text += fmt::format("; no heartbeat for {}", duration_text(row.heartbeat_age_ns));
     }
-    return line + (row.span.empty() ? "" : ", span " + row.span);
+    return text + (row.span.empty() ? "" : ", span " + row.span);
 }
 
+std::string state_if_away(const FoldedRow& fold) {
+    return fold.row.state == "running" ? std::string() : fold.row.state;
+}
+
+// A column of the ranks, and the narrowest window that has room for it. One that is empty is left out.
+struct RankColumn {
+    ListColumn column;
+    size_t from_columns;
+    size_t to_columns;
+    std::string (*cell)(const FoldedRow&);
+};
+constexpr size_t kWide = 100;
+const RankColumn kRankColumns[] = {
+    {{"rank", 4, true},
+     0,
+     SIZE_MAX,
+     [](const FoldedRow& fold) { return fold.row.rank < 0 ? "-" : rank_ranges(fold.ranks); }},
+    {{"pid", 0, true},
+     80,
+     SIZE_MAX,
+     [](const FoldedRow& fold) { return fold.ranks.size() > 1 ? std::string() : std::to_string(fold.row.pid); }},
+    {{"process", 0}, 40, kWide - 1, state_if_away},
+    {{"process", 0}, kWide, SIZE_MAX, [](const FoldedRow& fold) { return fold.row.state; }},
+    {{"step", 0, true},
+     60,
+     SIZE_MAX,
+     [](const FoldedRow& fold) { return fold.row.step >= 0 ? std::to_string(fold.row.step) : "-"; }},
+    {{"steps/s", 0, true},
+     kWide,
+     SIZE_MAX,
+     [](const FoldedRow& fold) {
+         return fold.row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", fold.row.steps_per_s);
+     }},
+    {{"waits for", 0},
+     0,
+     SIZE_MAX,
+     [](const FoldedRow& fold) {
+         const bool waits = fold.waits() && fold.row.waits_ns >= kWorthNamingNs;
+         return waits ? ranks_text(fold.row.waits_for) : std::string("-");
+     }},
+    {{"GPU", 0}, kWide, SIZE_MAX, gpu_text},
+    {{"doing", 0}, 0, SIZE_MAX, [](const FoldedRow& fold) { return doing_text(fold.row); }},
+};
+
 std::string attendance(const CallRow& row) {
-    std::string text = "arrived: " + ranks_text(row.arrived);
-    if (!row.missing.empty()) {
-        text += "; missing: " + ranks_text(row.missing);
-    } else if (row.elsewhere == 0) {
+    std::string text = (row.missing.empty() ? "" : "missing: " + ranks_text(row.missing) + "; ") +
+                       "arrived: " + ranks_text(row.arrived);
+    if (row.missing.empty() && row.elsewhere == 0) {
         text += " (all)";
     }
     if (!row.queued.empty()) {
@@ -105,82 +142,174 @@ std::string attendance(const CallRow& row) {
     return text + (row.elsewhere != 0 ? fmt::format("; {} on other nodes", row.elsewhere) : "");
 }
 
-std::string call_line(const CallRow& row) {
+std::vector<std::string> call_cells(const CallRow& row) {
     const std::string who = row.pending_ns >= kWorthNamingNs ? attendance(row)
                             : row.arrived.empty()            ? std::string()
                                                              : ranks_text(row.arrived);
     const std::string pending = row.pending_ns < 0 ? (row.progress_unknown ? "?" : "-") : duration_text(row.pending_ns);
-    return fmt::format("{:>12}  {:<40}  {}", pending, row.what, who);
+    return {pending, row.what, who};
+}
+
+enum class Paint : uint8_t { kPlain, kHeading, kGood, kLook, kAlarm };
+
+const char* escape_of(Paint paint) {
+    switch (paint) {
+        case Paint::kPlain: break;
+        case Paint::kHeading: return "\033[1m";
+        case Paint::kGood: return "\033[32m";
+        case Paint::kLook: return "\033[1;33m";
+        case Paint::kAlarm: return "\033[1;31m";
+    }
+    return "";
+}
+
+Paint paint_of(Alert alert) {
+    return alert == Alert::kAlarm ? Paint::kAlarm : alert == Alert::kLook ? Paint::kLook : Paint::kGood;
 }
 
 class Lines {
   public:
-    Lines(size_t columns, size_t lines, bool bold)
-        : columns_(columns), left_(lines == 0 ? SIZE_MAX : lines), bold_(bold) {}
+    Lines(size_t columns, size_t lines, bool colour)
+        : columns_(columns), left_(lines == 0 ? SIZE_MAX : lines), colour_(colour) {}
 
-    void add(const std::string& line, bool heading = false) {
+    void add(const std::string& line, Paint paint = Paint::kPlain) {
         if (left_ == 0) {
             return;
         }
         --left_;
         const std::string text = fitted(line, columns_);
-        text_ += (bold_ && heading ? "\033[1m" + text + "\033[0m" : text) + "\n";
+        const bool painted = colour_ && paint != Paint::kPlain;
+        text_ += (painted ? escape_of(paint) + text + "\033[0m" : text) + "\n";
     }
+    // A listing of which at most that many rows are shown; the first line are its titles.
+    void add_listing(const std::string& listing, size_t most, const std::vector<Paint>& paints) {
+        std::istringstream rows(listing);
+        std::string line;
+        std::getline(rows, line);
+        add(line);
+        const size_t shown = paints.size() <= most ? paints.size() : most == 0 ? 0 : most - 1;
+        for (size_t i = 0; i < shown && std::getline(rows, line); ++i) {
+            add(line, paints[i]);
+        }
+        if (shown < paints.size() && most != 0) {
+            add(fmt::format("... {} more", paints.size() - shown));
+        }
+    }
+    size_t columns() const { return columns_ == 0 ? SIZE_MAX : columns_; }
     size_t left() const { return left_; }
     const std::string& text() const { return text_; }
 
   private:
     size_t columns_;
     size_t left_;
-    bool bold_;
+    bool colour_;
     std::string text_;
 };
 
-template <typename Row, typename Write>
-void add_rows(Lines& lines, const std::vector<Row>& rows, size_t most, Write&& write) {
-    const size_t shown = rows.size() <= most ? rows.size() : most == 0 ? 0 : most - 1;
-    for (size_t i = 0; i < shown; ++i) {
-        lines.add(write(rows[i]));
-    }
-    if (shown < rows.size() && most != 0) {
-        lines.add(fmt::format("{:>12}", fmt::format("... {} more", rows.size() - shown)));
-    }
+bool names_any(const JobView& job, const std::vector<int>& ranks) {
+    const std::vector<int>& named = job.conclusion.ranks;
+    return std::any_of(ranks.begin(), ranks.end(),
+                       [&](int rank) { return std::find(named.begin(), named.end(), rank) != named.end(); });
 }
 
-void add_job(Lines& lines, const JobView& job) {
-    const std::vector<FoldedRow> rows = folded(job.ranks);
-    lines.add(fmt::format("run {} attempt {}: {} here{}", job.run, job.attempt, counted(job.ranks.size(), "process"),
+void add_ranks(Lines& lines, const JobView& job, const std::vector<FoldedRow>& rows, size_t most) {
+    std::vector<const RankColumn*> columns;
+    for (const RankColumn& column : kRankColumns) {
+        const bool empty =
+            std::all_of(rows.begin(), rows.end(), [&](const FoldedRow& row) { return column.cell(row).empty(); });
+        if (lines.columns() >= column.from_columns && lines.columns() <= column.to_columns && !empty) {
+            columns.push_back(&column);
+        }
+    }
+    std::vector<ListColumn> titles;
+    for (const RankColumn* const column : columns) {
+        titles.push_back(column->column);
+    }
+    std::vector<std::vector<std::string>> cells;
+    std::vector<Paint> paints;
+    for (const FoldedRow& row : rows) {
+        std::vector<std::string>& line = cells.emplace_back();
+        for (const RankColumn* const column : columns) {
+            line.push_back(column->cell(row));
+        }
+        paints.push_back(names_any(job, row.ranks) ? paint_of(job.conclusion.alert) : Paint::kPlain);
+    }
+    lines.add_listing(listing_text(std::move(titles), std::move(cells)), most, paints);
+}
+
+// Those first that somebody to be looked at has not come to.
+void add_calls(Lines& lines, const JobView& job, size_t most) {
+    std::vector<CallRow> rows = job.calls;
+    std::stable_partition(rows.begin(), rows.end(), [&](const CallRow& row) { return names_any(job, row.missing); });
+    std::vector<std::vector<std::string>> cells;
+    for (const CallRow& row : rows) {
+        cells.push_back(call_cells(row));
+    }
+    lines.add_listing(
+        listing_text({{"pending", 0, true}, {"last call of each communicator", 0}, {"who", 0}}, std::move(cells)), most,
+        std::vector<Paint>(job.calls.size(), Paint::kPlain));
+}
+
+// `room`: lines that other jobs leave to it.
+void add_job(Lines& lines, const JobView& job, const std::string& where, size_t room) {
+    constexpr size_t kHeadLines = 2;
+    constexpr size_t kTitleLines = 2;
+    constexpr size_t kFewestCalls = 2;    // one and its title are no use
+    constexpr size_t kLinesForHost = 16;  // a smaller window is for the ranks
+    std::vector<FoldedRow> rows = folded(job.ranks);
+    lines.add(job.conclusion.text, paint_of(job.conclusion.alert));
+    lines.add(fmt::format("run {} attempt {} {}: {} here{}", job.run, job.attempt, where,
+                          counted(job.ranks.size(), "process"),
                           job.world_size > 0
                               ? fmt::format(", {} in all", counted(static_cast<uint64_t>(job.world_size), "rank"))
                               : std::string()),
-              true);
-    if (!job.host.empty()) {
+              Paint::kHeading);
+    room -= std::min(room, kHeadLines);
+    if (!job.host.empty() && room >= kLinesForHost) {
         lines.add("host: " + job.host);
+        --room;
     }
-    lines.add(fmt::format("{:>10} {:>8}  {:<8} {:>7} {:>7}  {:<12}  {}", "rank", "pid", "process", "step", "steps/s",
-                          "waits for", "doing"));
-    // If both do not fit, communicators get a third of the room.
-    const size_t room = lines.left() > 2 ? lines.left() - 2 : 0;
-    const size_t for_calls =
-        std::min(job.calls.size(), std::max(room / 3, room > rows.size() ? room - rows.size() : 0));
-    add_rows(lines, rows, room - for_calls, rank_line);
-    lines.add(fmt::format("{:>12}  {:<40}", "pending", "last call of each communicator"));
-    add_rows(lines, job.calls, for_calls, call_line);
+    room -= std::min(room, kTitleLines);
+    if (room == 0) {
+        return;
+    }
+    // If both do not fit, communicators get a third of the room, and ranks that are to be looked at come first.
+    size_t for_calls = std::min(job.calls.size(), std::max(room / 3, room > rows.size() ? room - rows.size() : 0));
+    if (for_calls < std::min(job.calls.size(), kFewestCalls)) {
+        for_calls = 0;
+        ++room;
+    }
+    if (room - for_calls < rows.size()) {
+        std::stable_partition(rows.begin(), rows.end(),
+                              [&](const FoldedRow& row) { return names_any(job, row.ranks); });
+    }
+    add_ranks(lines, job, rows, room - for_calls);
+    if (for_calls != 0) {
+        add_calls(lines, job, for_calls);
+    }
 }
 
 }  // namespace
 
-std::string view_text(const NodeView& view, size_t columns, size_t lines_at_most, bool bold) {
-    Lines lines(columns, lines_at_most, bold);
-    const std::string clock = clock_text(view.realtime_ns).substr(0, 8);
+std::string view_text(const NodeView& view, size_t columns, size_t lines_at_most, bool colour) {
+    Lines lines(columns, lines_at_most, colour);
+    const std::string where = fmt::format("on {} at {}", host_name(), clock_text(view.realtime_ns).substr(0, 8));
     if (view.jobs.empty()) {
-        lines.add(fmt::format("titan-top on {} at {}: no traced process", host_name(), clock), true);
-    } else {
-        lines.add(fmt::format("titan-top on {} at {}", host_name(), clock), true);
+        lines.add(fmt::format("titan-top {}: no traced process", where), Paint::kHeading);
     }
+    std::vector<const JobView*> jobs;
     for (const JobView& job : view.jobs) {
-        lines.add("");
-        add_job(lines, job);
+        jobs.push_back(&job);
+    }
+    std::stable_sort(jobs.begin(), jobs.end(),
+                     [](const JobView* a, const JobView* b) { return a->conclusion.alert > b->conclusion.alert; });
+    constexpr size_t kLeastLines = 3;  // of another job: a blank one, what it comes to, its name
+    for (size_t i = 0; i < jobs.size(); ++i) {
+        if (i != 0) {
+            lines.add("");
+        }
+        const size_t for_others = (jobs.size() - i - 1) * kLeastLines;
+        add_job(lines, *jobs[i], where, lines.left() - std::min(lines.left(), for_others));
     }
     if (!view.problems.empty()) {
         lines.add("");

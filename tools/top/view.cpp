@@ -158,7 +158,7 @@ CallRow row_of_last(const Run& run, const Communicator& communicator) {
     }
     row.sequence = issued == 0 ? analyzer::kNoSequence : issued - 1;
     if (row.what.empty()) {
-        row.what = issued == 0 ? "no collective yet on " + row.name : fmt::format("#{} on {}", issued - 1, row.name);
+        row.what = fmt::format("#{} on {}", issued - 1, row.name);
     }
     sort_unique(row.arrived);
     return row;
@@ -195,14 +195,19 @@ void add_calls(const Run& run, JobView& job) {
         job.calls.push_back(std::move(row));
     }
     for (uint32_t i = 0; i < run.communicators.size(); ++i) {
-        if (!shown.contains(i) && !is_closed(run, run.communicators[i])) {
-            job.calls.push_back(row_of_last(run, run.communicators[i]));
+        if (shown.contains(i) || is_closed(run, run.communicators[i])) {
+            continue;
+        }
+        CallRow row = row_of_last(run, run.communicators[i]);
+        if (row.sequence != analyzer::kNoSequence) {
+            job.calls.push_back(std::move(row));
         }
     }
     std::stable_sort(job.calls.begin(), job.calls.end(),
                      [](const CallRow& a, const CallRow& b) { return a.pending_ns > b.pending_ns; });
     for (const auto& [process, wait] : waits) {
         job.ranks[process].waits_for = wait.second;
+        job.ranks[process].waits_ns = wait.first;
     }
 }
 
@@ -227,6 +232,7 @@ JobView view_of_job(std::vector<std::pair<NodeProcess, RankView>>& seen) {
     job.host = analyzer::host_brief(run.processes);
     analyzer::link(run);
     add_calls(run, job);
+    job.conclusion = conclusion_of(job);
     return job;
 }
 

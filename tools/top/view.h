@@ -7,6 +7,7 @@
 
 #include "host/image_buffer.h"
 #include "node/processes.h"
+#include "top/conclusion.h"
 
 namespace titan::tools {
 
@@ -22,6 +23,7 @@ struct RankRow {
     std::string doing;           // "inside cudaStreamSynchronize", "in program code"
     int64_t doing_ns = 0;        // how long, 0 unknown
     std::vector<int> waits_for;  // ranks that have not arrived in what it waits in
+    int64_t waits_ns = 0;        // how long
     std::string gpu;             // "640 W 61 C 100 %" of the GPU that is worst off, empty: not read
     bool is_throttled = false;   // by heat or for want of power
 };
@@ -49,6 +51,7 @@ struct JobView {
     std::string host;  // "CPUs at 1200 to 3500 of 3800 MHz", empty: not read
     std::vector<RankRow> ranks;
     std::vector<CallRow> calls;  // those that are waited in first, the longest of them first
+    Conclusion conclusion;
 };
 
 struct NodeView {
@@ -66,8 +69,9 @@ struct ViewOptions {
 
 NodeView look_at_node(const ViewOptions& options, ImageBuffer& memory);
 
-// Text for people, at most that many columns and lines (0: any number).
-std::string view_text(const NodeView& view, size_t columns, size_t lines, bool bold);
+// Text for people, at most that many columns and lines (0: any number). What is to be looked at comes first, however
+// small the window.
+std::string view_text(const NodeView& view, size_t columns, size_t lines, bool colour);
 // One line.
 std::string view_json(const NodeView& view);
 
