@@ -43,6 +43,20 @@ thread.join()
 print(json.dumps([titantrace.active(), titantrace.dump("from the test"), titantrace.record()]))
 """
 
+# Waits, once the record has begun, until the thread that looks for the commit is through, unless it never will be.
+# Prints whether there is a dump, and whether that thread still looks.
+COMMIT = r"""
+import json, pathlib, time
+import titantrace
+def looks():
+    return "titan-commit\n" in [comm.read_text() for comm in pathlib.Path("/proc/self/task").glob("*/comm")]
+titantrace.step(1)
+until = time.monotonic() + 30
+while looks() and not pathlib.Path(".git/packed-refs").is_fifo() and time.monotonic() < until:
+    time.sleep(0.01)
+print(json.dumps([titantrace.dump(), looks()]))
+"""
+
 MADE = [("label", "dp", "3"), ("step", "", 7), ("metric", "loss", 2.5), ("metric", "tokens", 1024.0),
         ("event", "saved ?", None), ("span_begin", "forward", 0), ("span_begin", "inner", 1), ("span_end", "inner", 1),
         ("span_end", "forward", 0), ("span_begin", "decorated", 0), ("span_end", "decorated", 0),
@@ -109,6 +123,22 @@ class Package(package_case.Case):
         (self.place / "program.py").write_text("import sys; print(sys.argv[1:], __name__); sys.exit(5)")
         ran = self.module("--bridges", "profiler", "program.py", "-x", "status")
         self.assertEqual((ran.returncode, ran.stdout), (5, "['-x', 'status'] __main__\n"))
+
+    def test_the_commit_of_the_program(self):
+        """It is looked for beside the program: one that cannot be had holds nobody up."""
+        def commit_on_record(name, still_looks):
+            self.assertEqual(self.run_program(python, name, True, COMMIT, RANK="3", WORLD_SIZE="8"),
+                             [True, still_looks])
+            return self.ring_in(self.dump_of_rank(name)).labels().get("git_sha")
+
+        (self.place / ".git").mkdir()
+        head = self.place / ".git" / "HEAD"
+        for python in list(self.each_python())[:1]:
+            head.write_text("0123456789abcdef0123456789abcdef01234567\n")
+            self.assertEqual(commit_on_record("commit", False), "0123456789abcdef0123456789abcdef01234567")
+            head.write_text("ref: refs/heads/main\n")
+            os.mkfifo(head.with_name("packed-refs"))  # whoever opens it waits
+            self.assertIsNone(commit_on_record("no answer", True))
 
     def test_importing_brings_nothing_heavy(self):
         """Bridges to other packages are loaded when they are asked for, never with the markers."""

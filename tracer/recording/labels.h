@@ -21,14 +21,23 @@ class Labels {
     // Text ids of a key and its value. Without room: counted.
     void set(uint32_t key, uint32_t text, uint64_t ticks, uint32_t site) {
         bool is_new = false;
-        const uint64_t row = key == 0 ? Rows::kNone : rows_.claim(key, (key * kHashMultiplier) >> 32, is_new);
+        const uint64_t row = claim(key, is_new);
         if (row == Rows::kNone) {
-            std::atomic_ref(*dropped_).fetch_add(1, std::memory_order_relaxed);
             return;
         }
         store_field(rows_[row].ticks, ticks);
         store_field(rows_[row].site, site);
         store_field(rows_[row].text, text);
+    }
+
+    // Of a key that has no value: whoever sets one holds, before this or after.
+    void set_absent(uint32_t key, uint32_t text, uint64_t ticks) {
+        bool is_new = false;
+        const uint64_t row = claim(key, is_new);
+        if (uint32_t none = 0;
+            is_new && std::atomic_ref(rows_[row].text).compare_exchange_strong(none, text, std::memory_order_relaxed)) {
+            store_field(rows_[row].ticks, ticks);
+        }
     }
 
     // For the sweep of names.
@@ -42,6 +51,15 @@ class Labels {
 
   private:
     using Rows = KeyedRows<format::LabelRecord, &format::LabelRecord::key>;
+
+    uint64_t claim(uint32_t key, bool& is_new) {
+        const uint64_t row = key == 0 ? Rows::kNone : rows_.claim(key, (key * kHashMultiplier) >> 32, is_new);
+        if (row == Rows::kNone) {
+            std::atomic_ref(*dropped_).fetch_add(1, std::memory_order_relaxed);
+        }
+        return row;
+    }
+
     Rows rows_;
     uint64_t* dropped_ = nullptr;
 };

@@ -16,10 +16,6 @@ namespace {
 
 constexpr size_t kShaBytes = 40;
 
-void label(Session& session, const char* key, const char* value) {
-    session.labels.set(session.strings.intern(key), session.strings.intern(value), now_ticks(), 0);
-}
-
 bool is_sha(const char* text) { return strspn(text, "0123456789abcdef") == kShaBytes && text[kShaBytes] == '\0'; }
 
 // The commit of a reference in packed-refs, which has a line "COMMIT REFERENCE" for each.
@@ -75,28 +71,23 @@ dev_t device_of(const Fd& directory) {
 // The repository that the directory lies in, looked for upwards as git does, which leaves no file system: a name that
 // is asked of an automounter may take it long. Worktrees and submodules have a file in place of the directory; those
 // are left out.
-void label_commit(Session& session, const char* directory) {
+bool find_commit(const char* directory, char (&sha)[kShaBytes + 1]) {
     constexpr int kMostLevels = 8;
     Fd at(open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     const dev_t device = device_of(at);
     for (int level = 0; level < kMostLevels && device != 0 && device_of(at) == device; ++level) {
         const Fd git_dir(openat(at.get(), ".git", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        char sha[kShaBytes + 1];
         if (git_dir.valid()) {
-            if (read_commit(git_dir.get(), sha)) {
-                label(session, format::kCommitLabel, sha);
-            }
-            return;
+            return read_commit(git_dir.get(), sha);
         }
         at = Fd(openat(at.get(), "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     }
+    return false;
 }
 
 }  // namespace
 
-void label_run(Session& session, const char* directory) {
-    label_commit(session, directory);
-    // After that: what the user says holds.
+void label_run(Session& session) {
     LabelList list;
     copy_text(list, sizeof(list), session.config.labels);
     for (char* item = list; item != nullptr && *item != '\0';) {
@@ -106,9 +97,17 @@ void label_run(Session& session, const char* directory) {
         }
         if (char* const equals = strchr(item, '='); equals != nullptr) {
             *equals = '\0';
-            label(session, item, equals + 1);
+            session.labels.set(session.strings.intern(item), session.strings.intern(equals + 1), now_ticks(), 0);
         }
         item = comma == nullptr ? nullptr : comma + 1;
+    }
+}
+
+void label_commit(Session& session, const char* directory) {
+    char sha[kShaBytes + 1];
+    if (find_commit(directory, sha)) {
+        session.labels.set_absent(session.strings.intern(format::kCommitLabel), session.strings.intern(sha),
+                                  now_ticks());
     }
 }
 

@@ -5,7 +5,11 @@
 
 namespace titan::tracer {
 
-// Beside what lies below `directory` and above. cold.
-void label_run(Session& session, const char* directory);
+// Those of TITANTRACE_LABELS. cold.
+void label_run(Session& session);
+
+// That of the repository that `directory` lies in, unless somebody has told another. It may lie on a file system that
+// does not answer: for a thread that nobody waits for. cold, any-thread.
+void label_commit(Session& session, const char* directory);
 
 }  // namespace titan::tracer

@@ -181,7 +181,7 @@ Session* open_session() {
     for (size_t i = 0; i < bindings().apis.count && i < kMaxApis; ++i) {
         session->api_names[i] = session->strings.intern(bindings().apis.names[i]);
     }
-    label_run(*session, ".");
+    label_run(*session);
     session->header->state = format::ProcessState::kRunning;
     return session;
 }
@@ -243,6 +243,8 @@ Session* start_protected(ForkPage& page) {
                 return poll_names(session, name_sweep, now_ns);
             },
             save_journal);
+        start_own_thread(
+            "titan-commit", [](void* session) { label_commit(*static_cast<Session*>(session), "."); }, opened);
         install_signals(opened->config);
     }
     page.phase.store(opened != nullptr ? Phase::kRunning : Phase::kOff, std::memory_order_release);

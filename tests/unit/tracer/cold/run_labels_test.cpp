@@ -44,7 +44,8 @@ struct Repository {
         session->strings = StringTable(texts.data(), texts.size(), heap.data(), heap.size(), cursor, dropped);
         session->labels = Labels(rows.data(), session->labels_used, dropped);
         snprintf(session->config.labels, sizeof(session->config.labels), "%s", told);
-        label_run(*session, (root + "/" + directory).c_str());
+        label_run(*session);
+        label_commit(*session, (root + "/" + directory).c_str());
         std::map<std::string, std::string> found;
         for (const format::LabelRecord& row : rows) {
             size_t key_length = 0;
