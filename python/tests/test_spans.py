@@ -149,6 +149,34 @@ with titantrace.span("after"):
 print(json.dumps(titantrace.dump()))
 """
 
+# Spans of a task that end in another order, and one that another task ends.
+CROSSED = r"""
+import asyncio, json
+import titantrace
+async def ends(span):
+    span.__exit__(None, None, None)
+    with titantrace.span("by another"):
+        pass
+async def inherits():
+    with titantrace.span("inherited"):
+        pass
+async def main():
+    first, second, third = map(titantrace.span, ("first", "second", "third"))
+    first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    with titantrace.span("in the second"):
+        await asyncio.create_task(inherits())
+    second.__exit__(None, None, None)
+    with titantrace.span("in none"):
+        pass
+    third.__enter__()
+    await asyncio.create_task(ends(third))
+    with titantrace.span("in none, too"):
+        pass
+asyncio.run(main())
+print(json.dumps(titantrace.dump()))
+"""
+
 # The begins of its open spans are overwritten long before the dump.
 OPEN = r"""
 import asyncio, json
@@ -225,6 +253,16 @@ class Spans(package_case.Case):
         self.assertEqual({marker["task"]: marker["parent"] for marker in self.begins_of("inner")}, outer)
         self.assertEqual(self.begins_of("between")[0]["task"], 0)
         self.assertEqual(self.begins_of("between")[0]["parent"], 0, "a generator is nobody's outer span")
+
+    def test_spans_that_cross(self):
+        """A span lies in the innermost one of its task that is open: never in one that has ended."""
+        self.marked(CROSSED)
+        begun = [marker for marker in self.markers if marker["marker"] == "span_begin"]
+        names = {0: None, **{marker["span"]: marker["name"] for marker in begun}}
+        self.assertEqual([(marker["name"], names[marker["parent"]]) for marker in begun],
+                         [("first", None), ("second", "first"), ("in the second", "second"),
+                          ("inherited", "in the second"), ("in none", None), ("third", None), ("by another", None),
+                          ("in none, too", None)])
 
     def test_what_markers_tell(self):
         self.marked(TELLS)

@@ -17,12 +17,12 @@ _OBJECT_BYTES = 2 * ctypes.sizeof(ctypes.c_void_p)
 
 
 def _made_in_c(*given: object) -> List[Any]:
-    """What titan_python_markers_v1 makes of these; nothing where it refuses. To be asked once."""
+    """What titan_python_markers_v2 makes of these; nothing where it refuses. To be asked once."""
     made: List[Any] = []
     if sys.implementation.name != "cpython" or object.__basicsize__ != _OBJECT_BYTES:
         return made
     try:
-        make = ctypes.PyDLL(None).titan_python_markers_v1
+        make = ctypes.PyDLL(None).titan_python_markers_v2
         make.argtypes = [ctypes.py_object, ctypes.py_object]
         return made if make(given, made) == 0 else []
     except Exception:  # it is not there, or has failed

@@ -16,8 +16,8 @@ from . import native, tracer
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
-# The innermost span of the task, for those that begin inside it.
-_innermost: ContextVar[int] = ContextVar("titantrace_span", default=0)
+# Of the span that opened last in the task: its id, 0 once it has ended, and the same of the one around it.
+_innermost: ContextVar[Optional[List[Any]]] = ContextVar("titantrace_span", default=None)
 # Generators are numbered from here on: addresses, which number the tasks, are smaller.
 _generators = itertools.count(1 << 63)
 
@@ -76,31 +76,39 @@ def close_span(opened: int, error: Optional[BaseException]) -> None:
         tracer.span_close(opened, None)
 
 
+def _innermost_open() -> Optional[List[Any]]:
+    known = _innermost.get()
+    while known is not None and known[0] == 0:
+        known = known[1]
+    return known
+
+
 class _Open:
     """An open span, closed at the end of a `with`."""
 
-    __slots__ = ("id", "_before")
+    __slots__ = ("id", "_in_task")
 
-    def __init__(self, name: bytes, attributes: Dict[str, object], place: tracer.Place, task: int) -> None:
-        self._before: Optional[int] = None  # the innermost span of the task until now
+    def __init__(self, name: bytes, attributes: Dict[str, object], place: tracer.Place, task: int,
+                 around: Optional[List[Any]]) -> None:
+        self._in_task: Optional[List[Any]] = None  # what the context knows of it
         if task == 0:
             self.id = tracer.span_open(name, place[1])
         else:
-            self.id = tracer.span_open(name, tracer.mark_of(place[0], task, _innermost.get()))
+            self.id = tracer.span_open(name, tracer.mark_of(place[0], task, 0 if around is None else around[0]))
         if attributes and self.id:
             add_attributes(self.id, attributes)
 
-    def become_innermost(self) -> None:
-        self._before = _innermost.get()
-        _innermost.set(self.id)
+    def become_innermost(self, around: Optional[List[Any]]) -> None:
+        self._in_task = [self.id, around]
+        _innermost.set(self._in_task)
 
     def __enter__(self) -> "_Open":
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        if self._before is not None:
-            _innermost.set(self._before)
+        if self._in_task is not None:
+            self._in_task[0] = 0
         close_span(self.id, error)
 
 
@@ -117,14 +125,15 @@ class Span:
     def open(self, place: tracer.Place) -> _Open:
         """Of the running task, or the thread."""
         task = current_task()
-        opened = _Open(self._name, self._attributes, place, task)
+        around = _innermost_open() if task != 0 else None
+        opened = _Open(self._name, self._attributes, place, task, around)
         if task != 0:
-            opened.become_innermost()
+            opened.become_innermost(around)
         return opened
 
     def open_of_generator(self, place: tracer.Place) -> _Open:
         """A generator runs in the context of whoever asks for the next item: it is nobody's innermost span."""
-        return _Open(self._name, self._attributes, place, next(_generators))
+        return _Open(self._name, self._attributes, place, next(_generators), _innermost_open())
 
     def enter(self, place: tracer.Place) -> None:
         """As `with`, from that place; for those who have asked whether it marks_now."""

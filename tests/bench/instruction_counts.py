@@ -34,7 +34,7 @@ OBSERVED = [("all_reduce", method) for method in ("writes", "events", "timing")]
 CALL_SITES = [("24 native frames", "collective:native", 3200), ("20 Python frames", "collective:python", 3700)]
 # A span in Python, with what CPython itself does for a `with`, which differs from version to version: one that is made
 # in Python takes ten times as many.
-PYTHON_SPANS = [("span in Python", 3600), ("span in a task", 8500)]
+PYTHON_SPANS = [("span in Python", 3600), ("span in a task", 6000)]
 # A lookup by dlsym may cost this many times a bare one: of a name of ours, and of one that only looks like it.
 LOOKUPS = [("lookup", 2.0), ("foreign_lookup", 2.0)]
 

@@ -22,7 +22,7 @@ TIMES_CHEAPER = 100
 
 # Prints the nanoseconds of a span of each, round by round.
 PROGRAM = r"""
-import json, pathlib, sys, time, warnings
+import asyncio, json, pathlib, sys, time, warnings
 warnings.simplefilter("ignore")
 from nv_one_logger.api.config import OneLoggerConfig
 from nv_one_logger.api.one_logger_provider import OneLoggerProvider
@@ -58,6 +58,9 @@ def timed_in_functions(span, count):
         in_a_function(span)
     return (time.perf_counter_ns() - begun) / count
 
+async def timed_in_a_task(span, count):
+    return timed(span, count)
+
 def timed_with_attributes(span, count):
     begun = time.perf_counter_ns()
     for i in range(count):
@@ -68,6 +71,7 @@ def timed_with_attributes(span, count):
 def round(count=1000):
     found = {name: timed(span, count) for name, span in spans.items()}
     return {**found, "titantrace, a call around each": timed_in_functions(titantrace.span, count),
+            "titantrace, in a task of asyncio": asyncio.run(timed_in_a_task(titantrace.span, count)),
             "titantrace, with two attributes": timed_with_attributes(titantrace.span, count),
             "titantrace in Python, with two": timed_with_attributes(titantrace.span.__wrapped__, count)}
 

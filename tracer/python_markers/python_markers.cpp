@@ -1,5 +1,5 @@
 // What the Python package asks for: its markers in C. Private to it. The library and the package may be of different
-// versions: whoever changes PackageFunctions or the result changes the v1 in the name, and the package then does with
+// versions: whoever changes PackageFunctions or the result changes the v2 in the name, and the package then does with
 // what it has in Python, as where it is refused.
 #include "python_api.h"
 #include "python_modules.h"
@@ -41,9 +41,9 @@ using namespace titan::tracer;
 // Adds to the list `made`: titantrace.span, and what a forked child calls; of what PackageFunctions lists. -1, perhaps
 // with an error: this Python is not known, or has them already. Another interpreter in the process has objects of its
 // own, which may not meet those of the first. (No object is returned: ctypes takes a null for one, and crashes.)
-extern "C" __attribute__((visibility("default"))) int titan_python_markers_v1(PyObject* given, PyObject* made);
+extern "C" __attribute__((visibility("default"))) int titan_python_markers_v2(PyObject* given, PyObject* made);
 
-int titan_python_markers_v1(PyObject* given, PyObject* made) {
+int titan_python_markers_v2(PyObject* given, PyObject* made) {
     const PythonApi& api = python_api;
     PackageFunctions package{};
     if (python_markers_given || !find_python_api() || api.PyInterpreterState_GetID(api.PyInterpreterState_Get()) != 0) {

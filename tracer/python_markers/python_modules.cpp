@@ -10,12 +10,17 @@ struct ModulesState {
     Py_ssize_t without_asyncio;
     PyObject* torch_name;
     PyObject* asyncio_name;
+    PyObject* tasks_name;
     PyObject* current_task_name;
+    PyObject* current_tasks_name;
     PyObject* flag_name;
     // Null until the program has imported them.
     PyObject* torch_compiler;  // torch.compiler's dictionary, where it has the flag
-    PyObject* asyncio;
-    PyObject* running_loop;  // asyncio._get_running_loop
+    PyObject* asyncio;         // its dictionary
+    PyObject* running_loop;    // asyncio._get_running_loop
+    // Of CPython up to 3.11, where they are in Python; else null.
+    PyObject* tasks;             // the dictionary of asyncio.tasks
+    PyObject* own_current_task;  // the function there
 };
 
 constinit ModulesState modules{};
@@ -77,14 +82,41 @@ bool ask_torch(PyObject* compiler, bool& compiling) {
     return good;
 }
 
+void release(PyObject* object) {
+    if (object != nullptr) {
+        python_api.Py_DecRef(object);
+    }
+}
+
+// asyncio's own current_task in Python, which does no more than look into a dictionary: known by the names that it
+// sees.
+void find_own_current_task() {
+    PyObject* const current_task = item_or_null(modules.asyncio, modules.current_task_name);
+    PyObject* const module = item_or_null(modules.loaded, modules.tasks_name);
+    PyObject* const tasks = module != nullptr ? attribute_or_null(module, "__dict__") : nullptr;
+    PyObject* const seen = current_task != nullptr ? attribute_or_null(current_task, "__globals__") : nullptr;
+    if (tasks != nullptr && seen == tasks && item_or_null(tasks, modules.current_tasks_name) != nullptr) {
+        python_api.Py_IncRef(current_task);
+        python_api.Py_IncRef(tasks);
+        modules.own_current_task = current_task;
+        modules.tasks = tasks;
+    }
+    release(seen);
+    release(tasks);
+}
+
 [[gnu::cold, gnu::noinline]] bool find_asyncio(PyObject* asyncio) {
     python_api.Py_IncRef(asyncio);
+    PyObject* const dictionary = attribute_or_null(asyncio, "__dict__");
     PyObject* const loop = attribute_or_null(asyncio, "_get_running_loop");
-    if (loop != nullptr && modules.running_loop == nullptr) {
-        modules.asyncio = asyncio;
+    python_api.Py_DecRef(asyncio);
+    if (dictionary != nullptr && loop != nullptr && modules.running_loop == nullptr) {
+        modules.asyncio = dictionary;
         modules.running_loop = loop;
+        find_own_current_task();
     } else {
-        python_api.Py_DecRef(asyncio);
+        release(dictionary);
+        release(loop);
     }
     return modules.running_loop != nullptr;
 }
@@ -92,13 +124,20 @@ bool ask_torch(PyObject* compiler, bool& compiling) {
 // The function that says so is looked up each time: programs put others in its place.
 [[gnu::noinline]] bool task_of(PyObject* loop, uint64_t& task) {
     const PythonApi& api = python_api;
-    PyObject* const current_task = api.PyObject_GetAttr(modules.asyncio, modules.current_task_name);
-    PyObject* const running =
-        current_task != nullptr ? api.PyObject_CallFunctionObjArgs(current_task, loop, nullptr) : nullptr;
-    task = reinterpret_cast<uint64_t>(running);
-    if (current_task != nullptr) {
-        api.Py_DecRef(current_task);
+    PyObject* const current_task = item_or_null(modules.asyncio, modules.current_task_name);
+    if (current_task == nullptr) {
+        return true;
     }
+    if (current_task == modules.own_current_task) {
+        PyObject* const of_loops = item_or_null(modules.tasks, modules.current_tasks_name);
+        PyObject* const running = of_loops != nullptr ? item_or_null(of_loops, loop) : nullptr;
+        task = reinterpret_cast<uint64_t>(running != nullptr ? running : api.none_object);  // as it says
+        return true;
+    }
+    api.Py_IncRef(current_task);
+    PyObject* const running = api.PyObject_CallFunctionObjArgs(current_task, loop, nullptr);
+    api.Py_DecRef(current_task);
+    task = reinterpret_cast<uint64_t>(running);
     if (running != nullptr) {
         api.Py_DecRef(running);
     } else if (api.PyErr_ExceptionMatches(*api.runtime_error) != 0) {  // no loop, after all
@@ -114,10 +153,13 @@ bool start_python_modules() {
     modules.loaded = api.PyImport_GetModuleDict();
     modules.torch_name = api.PyUnicode_InternFromString("torch");
     modules.asyncio_name = api.PyUnicode_InternFromString("asyncio");
+    modules.tasks_name = api.PyUnicode_InternFromString("asyncio.tasks");
     modules.current_task_name = api.PyUnicode_InternFromString("current_task");
+    modules.current_tasks_name = api.PyUnicode_InternFromString("_current_tasks");
     modules.flag_name = api.PyUnicode_InternFromString("_is_compiling_flag");
     if (modules.loaded == nullptr || modules.torch_name == nullptr || modules.asyncio_name == nullptr ||
-        modules.current_task_name == nullptr || modules.flag_name == nullptr) {
+        modules.tasks_name == nullptr || modules.current_task_name == nullptr ||
+        modules.current_tasks_name == nullptr || modules.flag_name == nullptr) {
         return false;
     }
     api.Py_IncRef(modules.loaded);

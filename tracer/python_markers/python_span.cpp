@@ -12,9 +12,9 @@ namespace {
 
 // Entered and not left yet.
 struct Entered {
-    uint64_t id;       // as the program knows it; 0: nothing is recorded
-    PyObject* before;  // the innermost span of the task until then; null outside of tasks
-    Entered* outer;    // of the same object: entered by another thread, or recursively
+    uint64_t id;        // as the program knows it; 0: nothing is recorded
+    PyObject* in_task;  // what the context knows of it; null outside of tasks
+    Entered* outer;     // of the same object: entered by another thread, or recursively
 };
 
 struct PySpan {
@@ -62,33 +62,82 @@ void close_here(uint64_t id) {
     }
 }
 
-bool set_innermost(PyObject* id) {
-    PyObject* const token = python_api.PyContextVar_Set(package_functions.innermost, id);
-    if (token == nullptr) {
-        return forget_own_error();
+// Of what a context knows of a span: the id, 0 once it has ended; and the same of the span around it, or None.
+constexpr Py_ssize_t kId = 0, kAround = 1;
+
+uint64_t id_in(PyObject* in_task) {
+    return python_api.PyLong_AsUnsignedLongLong(python_api.PyList_GetItem(in_task, kId));
+}
+
+// A new reference to the innermost one that is open, or to None; null: an error is set. `id`: its own.
+PyObject* innermost_open(uint64_t& id) {
+    const PythonApi& api = python_api;
+    PyObject* innermost = nullptr;
+    if (api.PyContextVar_Get(package_functions.innermost, nullptr, &innermost) != 0) {
+        return nullptr;
     }
-    python_api.Py_DecRef(token);
-    return true;
+    PyObject* open = innermost;
+    for (id = 0; open != api.none_object && (id = id_in(open)) == 0;) {
+        open = api.PyList_GetItem(open, kAround);
+    }
+    api.Py_IncRef(open);
+    api.Py_DecRef(innermost);
+    return open;
+}
+
+// Takes `around` from the caller. A new reference; null: an error is set.
+PyObject* known_in_task(uint64_t id, PyObject* around) {
+    const PythonApi& api = python_api;
+    PyObject* const number = api.PyLong_FromUnsignedLongLong(id);
+    PyObject* const made = number != nullptr ? api.PyList_New(2) : nullptr;
+    if (made == nullptr) {
+        api.Py_DecRef(around);
+        if (number != nullptr) {
+            api.Py_DecRef(number);
+        }
+        return nullptr;
+    }
+    api.PyList_SetItem(made, kId, number);
+    api.PyList_SetItem(made, kAround, around);
+    return made;
+}
+
+bool become_innermost(PyObject* in_task) {
+    PyObject* const token = python_api.PyContextVar_Set(package_functions.innermost, in_task);
+    if (token != nullptr) {
+        python_api.Py_DecRef(token);
+    }
+    return token != nullptr;
 }
 
 // Within the task's innermost span, in whose place it is from now on.
 [[gnu::noinline]] bool open_in_task(const char* name, uint32_t place, uint64_t task, Entered& opened) {
-    const PythonApi& api = python_api;
-    if (api.PyContextVar_Get(package_functions.innermost, nullptr, &opened.before) != 0 || opened.before == nullptr) {
-        return api.PyErr_Occurred() == nullptr || forget_own_error();
+    uint64_t parent = 0;
+    PyObject* const around = innermost_open(parent);
+    if (around == nullptr) {
+        return forget_own_error();
     }
-    const uint64_t parent = api.PyLong_AsUnsignedLongLong(opened.before);
     opened.id = open_here(name, place, task, parent);
-    PyObject* const id = api.PyLong_FromUnsignedLongLong(opened.id);
-    const bool good = id != nullptr ? set_innermost(id) : forget_own_error();
-    if (id != nullptr) {
-        api.Py_DecRef(id);
+    opened.in_task = known_in_task(opened.id, around);
+    if (opened.in_task != nullptr && become_innermost(opened.in_task)) {
+        return true;
     }
-    if (!good) {
-        api.Py_DecRef(opened.before);
-        close_here(opened.id);
+    if (opened.in_task != nullptr) {
+        python_api.Py_DecRef(opened.in_task);
+        opened.in_task = nullptr;
     }
-    return good;
+    if (forget_own_error()) {
+        return true;
+    }
+    close_here(opened.id);
+    return false;
+}
+
+// The context keeps it until the next one opens there: that is cheaper than to put back the one around it.
+void end_in_task(PyObject* in_task) {
+    PyObject* const none_open = python_api.PyLong_FromUnsignedLongLong(0);
+    python_api.PyList_SetItem(in_task, kId, none_open);
+    python_api.Py_DecRef(in_task);
 }
 
 bool open_for_caller(const char* name, Entered& opened) {
@@ -112,7 +161,7 @@ void remember(PySpan& span, const Entered& opened) {
             *outer = span.entered;
         }
     }
-    span.entered = {opened.id, opened.before, outer};
+    span.entered = {opened.id, opened.in_task, outer};
     span.is_entered = true;
 }
 
@@ -189,11 +238,10 @@ PyObject* exit_span(PyObject* self, PyObject* const* arguments, Py_ssize_t count
     }
     const Entered closed = take_newest(span_of(self));
     bool good = true;
-    if (closed.before != nullptr) {
-        good = set_innermost(closed.before);
-        api.Py_DecRef(closed.before);
+    if (closed.in_task != nullptr) {
+        end_in_task(closed.in_task);
     }
-    if (good && closed.id != 0 && arguments[1] != api.none_object) [[unlikely]] {
+    if (closed.id != 0 && arguments[1] != api.none_object) [[unlikely]] {
         good = tell_failure(closed.id, arguments[1]);
     }
     close_here(closed.id);
@@ -258,8 +306,8 @@ void free_span(PyObject* self) {
     PySpan& span = span_of(self);
     while (span.is_entered)
         [[unlikely]] {  // it stays open
-            if (PyObject* const before = take_newest(span).before; before != nullptr) {
-                api.Py_DecRef(before);
+            if (PyObject* const in_task = take_newest(span).in_task; in_task != nullptr) {
+                api.Py_DecRef(in_task);
             }
         }
     api.Py_DecRef(span.name);
