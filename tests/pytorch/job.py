@@ -14,7 +14,8 @@ CULPRIT, RANKS = 1, 4
 def environment(place, preload=True, **settings):
     libraries = [str(harness.tracer())] if preload else []
     libraries += [str(harness.stand_ins() / name) for name in STAND_INS]
-    return place.env(preload=False, LD_PRELOAD=":".join(libraries), OMP_NUM_THREADS="1", **settings)
+    return place.env(preload=False, LD_PRELOAD=":".join(libraries), OMP_NUM_THREADS="1",
+                     PYTHONPATH=harness.ROOT / "python", **settings)
 
 
 def start(place, program, *arguments, preload=True, torchrun=(), ranks=RANKS, **settings):

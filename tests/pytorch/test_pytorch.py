@@ -9,6 +9,7 @@ The second form runs the cases of cases.py, or those named, and writes their row
 --keep keeps dumps, rings and output of each.
 """
 import argparse
+import json
 import pathlib
 import signal
 import sys
@@ -25,6 +26,7 @@ from cases import CASES  # noqa: E402
 from job import CULPRIT, RANKS  # noqa: E402
 
 MISSING = "rank_not_arrived"
+TITAN_LOG = "torchtitan.observability.structured_logger.jsonl_handler.register_jsonl_handler"
 
 # program, mistake, kinds that say so, words of the summary. The culprit is named in each. See also
 # beside_flight_recorder.py.
@@ -216,6 +218,59 @@ class PyTorch(harness.Case):
         self.assertEqual(self.place.dump_files(attempt=1), [])
         verdict = self.place.analyze(self.place.dumps).json["verdict"]
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_dead", [CULPRIT]), verdict)
+
+    def markers(self):
+        """Of each rank, oldest first."""
+        told = self.place.show(self.place.dumps, "--markers", "--no-rings")
+        return {rank: [marker for marker in told if marker["rank"] == rank] for rank in range(RANKS)}
+
+    def test_gpu_spans(self):
+        """What the GPU took for each forward pass is its attribute, and lies between what CUDA events of the program
+        say that stand inside the span and around it."""
+        ran = self.start("marked", TITANTRACE_DUMP_ON="exit")
+        self.assertEqual(ran.wait(240), 0)
+        for markers in self.markers().values():
+            forward = {marker["span"] for marker in markers
+                       if (marker["marker"], marker["name"]) == ("span_begin", "forward")}
+            took_ms = [marker["value"] for marker in markers
+                       if marker["name"] == "gpu_ms" and marker["span"] in forward]
+            inside, around = ([marker["value"] for marker in markers if marker["name"] == name]
+                              for name in ("inside_ms", "around_ms"))
+            self.assertEqual((len(took_ms), len(inside)), (8, 8))
+            for least, took, most in zip(inside, took_ms, around):
+                self.assertLessEqual(least, took)
+                self.assertLessEqual(took, most)
+                self.assertGreater(took, 0)
+
+    def test_torchtitan_log(self):
+        """torchtitan's trainer with its own structured log and ours beside it: both tell the same spans, in the same
+        order, and the same steps."""
+        logs = self.place.path / "log"
+        ran = self.start("torchtitan_llama3", TITANTRACE_DUMP_ON="exit", LOG_FOLDER=logs,
+                         TITAN_STRUCT_LOGGER_HANDLERS=f"{TITAN_LOG},titantrace.torchtitan.handler")
+        self.assertEqual(ran.wait(240), 0)
+        for rank, markers in self.markers().items():
+            log, = logs.glob(f"structured_logs/*global_rank_{rank}.*")
+            records = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            told = [(record.get("step"), record["log_type_name"]) for record in records
+                    if record["log_type"] == "event"]
+            ours = [(marker["step"] if marker["step"] >= 0 else None,
+                     f"{marker['name']}_{'start' if marker['marker'] == 'span_begin' else 'end'}")
+                    for marker in markers if marker["marker"] in ("span_begin", "span_end")]
+            self.assertIn((8, "fwd_bwd_end"), ours)
+            self.assertEqual(ours, told)
+
+    def test_torchtitan_hang(self):
+        """Where the trainer hangs in its step, the verdict names the step and the span of torchtitan's."""
+        ran = self.start("torchtitan_llama3", "--fault", "loader", "--rank", CULPRIT,
+                         TITANTRACE_TIMEOUT_S=10 * harness.SLOW,
+                         TITAN_STRUCT_LOGGER_HANDLERS="titantrace.torchtitan.replace")
+        self.wait_for_verdict(ran, set(range(RANKS)))
+        finding = self.place.analyze(self.place.dumps).json["findings"][0]
+        self.assertEqual(finding["ranks"], [CULPRIT], finding)
+        self.assertIn("span step, step 5", finding["rank_state"][str(CULPRIT)])
+        self.assertTrue(any('"training_start" at trainer.py:' in line for line in finding["evidence"]),
+                        finding["evidence"])
 
     def test_demo(self):
         """A skipped collective: the verdict, and the line that the others called it at."""

@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend
 from torchtitan.hf_datasets.text_datasets import DATASETS, DatasetConfig
 from torchtitan.models.common.attention import FlexAttention, ScaledDotProductAttention
 from torchtitan.models.llama3.config_registry import llama3_debugmodel
+from torchtitan.observability import structured_logger
 from torchtitan.tools.logging import init_logger
 from torchtitan.trainer import Trainer
 
@@ -58,6 +59,8 @@ def main():
     config.parallelism.tensor_parallel_degree = 2
     if "DIST_TIMEOUT_S" in os.environ:
         config.comm.train_timeout_seconds = int(float(os.environ["DIST_TIMEOUT_S"]))
+    structured_logger.init_structured_logger(source="training",
+                                             output_dir=os.environ.get("LOG_FOLDER", config.dump_folder))
     trainer = MistakenTrainer(config)
     trainer.metrics_processor.should_log = lambda step: False  # the loss, which is not computed here, may be no number
     trainer.train()
