@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "formats/layout/label_names.h"
 #include "host/words.h"
 #include "layout.h"
@@ -50,6 +51,32 @@ std::string_view origin_of(const Process& process) {
     const auto known = std::find_if(kOrigins.begin(), kOrigins.end(),
                                     [&](const Origin& origin) { return origin.reason == process.source.reason; });
     return known == kOrigins.end() ? std::string_view("for an unknown reason") : known->words;
+}
+
+// Records of one origin, and the program's own words for dumps that it asked for.
+struct Records {
+    std::string_view origin;
+    size_t count = 0;
+    std::set<std::string> reasons{};
+};
+
+// "2 by the program itself ("the loss is too high")".
+std::string records_text(const Records& records) {
+    constexpr size_t kMostBytes = 80;
+    std::string text = fmt::format("{} {}", records.count, records.origin);
+    if (records.reasons.empty()) {
+        return text;
+    }
+    std::string reason = *records.reasons.begin();
+    if (size_t end = kMostBytes; reason.size() > end) {
+        while (!starts_utf8_character(reason[end])) {
+            --end;
+        }
+        reason = reason.substr(0, end) + "...";
+    }
+    const size_t others = records.reasons.size() - 1;
+    return text + fmt::format(" (\"{}\"{})", reason,
+                              others == 0 ? "" : fmt::format(" and {}", counted(others, "other reason")));
 }
 
 std::string hosts_text(const Run& run) {
@@ -108,17 +135,21 @@ std::string outline_text(const Run& run) {
         return fmt::format("no dump and no ring, only {} of launchers, schedulers or NCCL",
                            counted(run.testimony.size(), "statement"));
     }
-    std::vector<std::pair<std::string_view, size_t>> counts;
+    std::vector<Records> told;
     for (const Process& process : run.processes) {
         const std::string_view origin = origin_of(process);
         const auto known =
-            std::find_if(counts.begin(), counts.end(), [&](const auto& count) { return count.first == origin; });
-        known == counts.end() ? counts.emplace_back(origin, 1) : * known = {origin, known->second + 1};
+            std::find_if(told.begin(), told.end(), [&](const Records& records) { return records.origin == origin; });
+        Records& records = known == told.end() ? told.emplace_back(Records{origin}) : *known;
+        ++records.count;
+        if (process.source.reason == DumpReason::kApi && !process.source.detail.empty()) {
+            records.reasons.insert(process.source.detail);
+        }
     }
-    std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::stable_sort(told.begin(), told.end(), [](const Records& a, const Records& b) { return a.count > b.count; });
     std::string list;
-    for (const auto& [origin, count] : counts) {
-        list += fmt::format("{}{} {}", list.empty() ? "" : ", ", count, origin);
+    for (const Records& records : told) {
+        list += (list.empty() ? "" : ", ") + records_text(records);
     }
     const std::string ranks = run.world_size > 0 ? fmt::format("{} of {} ranks", run.ranks.size(), run.world_size)
                                                  : fmt::format("{} ranks", run.processes.size());

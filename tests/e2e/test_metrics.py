@@ -96,6 +96,16 @@ class Metrics(harness.Case):
                          ("metric_not_finite", [0, 1, 2], "certain"))
         self.assertRegex(finding["summary"], r"since step 2\d or before")
 
+    def test_why_the_program_asked_for_a_dump(self):
+        """In its own words, or their beginning."""
+        program = "import sys, titantrace; titantrace.step(1); titantrace.dump(sys.argv[1])"
+        env = self.place.env(RANK=0, WORLD_SIZE=1, PYTHONPATH=harness.ROOT / "python")
+        for reason, told in (("the loss is 7", "the loss is 7"), ("x" + "\u00fc" * 60, "x" + "\u00fc" * 39 + "...")):
+            self.assertEqual(self.place.start([sys.executable, "-c", program, reason], env).wait(), 0)
+            report = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--no-rings"],
+                                    self.place.env(preload=False)).stdout
+            self.assertIn(f'records: 1 by the program itself ("{told}")', " ".join(report.split()))
+
 
 if __name__ == "__main__":
     harness.main(at_once=3)
