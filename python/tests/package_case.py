@@ -56,7 +56,7 @@ class Case(unittest.TestCase):
         # Not in this checkout: its commit would be a label.
         done = subprocess.run([*python.command, "-c", self.preamble + program],
                               env=self.environment_of(name, preload, **variables), cwd=self.place,
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=280, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
