@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The scenarios of PyTorch's tests of its Flight Recorder analyzer, as files, put to fr_trace and to titan-analyze.
 
-    test_fr_scenarios.py --build DIR --table     writes both outcomes into docs/FLIGHT_RECORDER.md, from a real run
+    test_fr_scenarios.py --build DIR --table     writes both outcomes into benchmarks/analyzers.md, from a real run
 """
 
 import ast
@@ -13,7 +13,7 @@ import fr_scenarios
 import harness
 
 PYTHON = harness.ROOT / ".venv" / "bin" / "python"
-TABLE = harness.ROOT / "docs" / "FLIGHT_RECORDER.md"
+TABLE = harness.ROOT / "benchmarks" / "analyzers.md"
 MARKS = ("<!-- begin: written by tests/e2e/test_fr_scenarios.py --table -->", "<!-- end -->")
 WRITE = "--table" in sys.argv
 ASK = """
@@ -86,7 +86,7 @@ class Scenarios(harness.Case):
 
     @unittest.skipUnless(WRITE, "only with --table")
     def test_write_table(self):
-        """Not a test: writes what both say of each scenario between the marks of docs/FLIGHT_RECORDER.md."""
+        """Not a test: writes what both say of each scenario between the marks of benchmarks/analyzers.md."""
         rows = ["| scenario | fr_trace says | titan-analyze says | |", "|---|---|---|---|"]
         for number, (scenario, said) in enumerate(zip(fr_scenarios.SCENARIOS, self.fr_trace_says())):
             verdict = self.ours(scenario, write(scenario, self.place.path / str(number)))

@@ -5,7 +5,7 @@
 Runs the programs of programs/ with each mistake of test_pytorch.py until the job has ended, with PyTorch's Flight
 Recorder on in the same run, and prints a table of who names the guilty rank: fr_trace, NVIDIA's analyzer and
 titan-analyze from the files of the Flight Recorder, and titan-analyze from our dumps. How answers are judged:
-docs/FLIGHT_RECORDER.md.
+benchmarks/analyzers.md.
 
   --nvrx PATH   source of NVIDIA's extension: git clone https://github.com/NVIDIA/nvidia-resiliency-ext PATH
   --only NAME   this case only, e.g. ddp/skip (repeatable)
