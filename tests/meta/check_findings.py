@@ -1,12 +1,19 @@
-"""docs/FINDINGS.md shows every kind of finding that the analyzer knows, and no other; its commands still exist."""
+"""docs/FINDINGS.md shows every kind of finding and warning that the analyzer knows, and no other, in the analyzer's
+words; its commands still exist."""
 import re
 import subprocess
 
 from metalib import run
 
-KIND = re.compile(r'FINDING_KIND\(k\w+,\s*"(\w+)",\s*(?:finding|warning),')
+KIND = re.compile(r'FINDING_KIND\(k\w+,\s*"(\w+)",\s*(?:finding|warning),(?:\s*\w+,)?\s*'
+                  r'((?:"(?:[^"\\]|\\.)*"\s*)+),\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)')
+WARNING = re.compile(r'WARNING_KIND\(k\w+,\s*"(\w+)",\s*"([^"]+)"\)')
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \| `([^`]+)` \| (\S.*) \|$", re.M)
 RANDOM = re.compile(r'X\(k\w+,\s*"(\w+)"')
+
+
+def unquoted(literals):
+    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals)).replace('\\"', '"')
 
 
 def demo_faults(tree):
@@ -38,7 +45,9 @@ def problems_of_command(tree, kind, command):
 
 
 def check(tree):
-    kinds = set(KIND.findall(tree.text(tree.root / "analyzer/model/findings.def")))
+    known = {kind: (unquoted(meaning), unquoted(advice)) for kind, meaning, advice in
+             KIND.findall(tree.text(tree.root / "analyzer/model/findings.def"))}
+    kinds = set(known)
     page = tree.root / "docs" / "FINDINGS.md"
     if not page.exists():
         return ["docs/FINDINGS.md is missing: scripts/write-findings"]
@@ -46,16 +55,23 @@ def check(tree):
     shown = [kind for kind, *_ in rows]
     problems = [f"{kind} is not in docs/FINDINGS.md: scripts/write-findings" for kind in sorted(kinds - set(shown))]
     problems += [f"docs/FINDINGS.md shows {kind}, which is no kind" for kind in sorted(set(shown) - kinds)]
-    for kind, _, _, command, _ in rows:
+    for kind, meaning, advice, command, _ in rows:
         problems += problems_of_command(tree, kind, command)
+        if (meaning, advice) != known.get(kind, (meaning, advice)):
+            problems.append(f"{kind} has other words in findings.def: scripts/write-findings --texts")
+    warnings = tree.root / "analyzer/model/warnings.def"
+    lines = tree.text(page).splitlines()
+    problems += [f"{kind} is not among the warnings of docs/FINDINGS.md: scripts/write-findings --texts"
+                 for kind, meaning in WARNING.findall(tree.text(warnings) if warnings.exists() else "")
+                 if f"| `{kind}` | {meaning} |" not in lines]
     return problems
 
 
 FINDINGS = ('FINDING_KIND(kRankDead, "rank_dead", finding,\n    "a", "b")\n'
             'FINDING_KIND(kOther, "other", finding, "a", "b")\n')
 DEMO = "#!/usr/bin/env bash\necho '  kill   one rank is killed'\n"
-CASE = "| `other` | b | do | `tests/casebook/test_casebook.py --say stuck` | likely: rank 1 |\n"
-OTHER = "| `other` | b | do | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
+CASE = "| `other` | a | b | `tests/casebook/test_casebook.py --say stuck` | likely: rank 1 |\n"
+OTHER = "| `other` | a | b | `titan-synth DIR --random skip && titan-analyze DIR` | certain: rank 1 |\n"
 FILES = {"analyzer/model/findings.def": FINDINGS, "scripts/demo": DEMO,
          "tests/casebook/cases.py": "def stuck(job):\n",
          "tests/synth/titan_synth.cpp": '"--random"', "tests/synth/random_job.h": 'X(kSkip, "skip", "a")'}
@@ -65,7 +81,7 @@ def page(*rows):
     return {**FILES, "docs/FINDINGS.md": "".join(rows)}
 
 
-KILL = "| `rank_dead` | a | do | `scripts/demo --fault kill` | certain: rank 1 is dead |\n"
+KILL = "| `rank_dead` | a | b | `scripts/demo --fault kill` | certain: rank 1 is dead |\n"
 BAD = {
     "a kind without a row": ("other is not in docs", page(KILL)),
     "a row of no kind": ("gone, which is no kind", page(KILL, OTHER, KILL.replace("rank_dead", "gone"))),
@@ -73,6 +89,9 @@ BAD = {
     "a random fault that is gone": ("random_job.h has no jump", page(KILL, OTHER.replace("skip", "jump"))),
     "an option that is gone": ("titan-synth has no --seed", page(KILL, OTHER.replace("--random skip", "--seed 3"))),
     "a case that is gone": ("the casebook has no lost", page(KILL, CASE.replace("stuck", "lost"))),
+    "other words": ("rank_dead has other words", page(KILL.replace("| b |", "| c |"), OTHER)),
+    "a warning that is missing": ("lost is not among the warnings", {
+        **page(KILL, OTHER), "analyzer/model/warnings.def": 'WARNING_KIND(kLost, "lost", "what is lost")\n'}),
     "no page": ("docs/FINDINGS.md is missing", FILES),
 }
 GOOD = {"all shown": page(KILL, OTHER), "a case of the casebook": page(KILL, CASE)}
