@@ -5,6 +5,7 @@
 #include <set>
 
 #include "commands.h"
+#include "host/words.h"
 #include "records.h"
 #include "stacks_report.h"
 
@@ -44,6 +45,11 @@ int run_stacks(const Arguments& arguments) {
         if (ranks.empty() || ranks.contains(process.rank)) {
             all.push_back(reader.stacks(process));
         }
+    }
+    if (all.empty()) {
+        say("titan-analyze: no record of {}; there are {}\n", ranks_text({ranks.begin(), ranks.end()}),
+            ranks_text(run->ranks));
+        return kExitFindings;
     }
     StacksView view = arguments.view;
     view.list = view.list || all.size() == 1;

@@ -45,10 +45,9 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
         phrase("a larger TITANTRACE_COLLECTIVES: what {} called before that work is overwritten, and it may be "
                "behind one of these calls",
                rank_fact(process.rank)));
-    finding.doubt(
-        process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
-        "TITANTRACE_GPU_PROGRESS=writes: that its stream did not reach the call is inferred from an event that did "
-        "not complete");
+    finding.doubt(process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
+                  progress_advice(process) +
+                      ": that its stream did not reach the call is inferred from an event that did not complete");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "function_name.h"
 #include "gil.h"
 #include "host/words.h"
 #include "later_step.h"
@@ -53,7 +54,7 @@ std::vector<StackFrame> frames_of(const Process& process, const ThreadPosition& 
     std::vector<StackFrame> frames;
     for (size_t i = 0; i < position.frames.size(); ++i) {
         const uint32_t library = i < position.libraries.size() ? position.libraries[i] : 0;
-        frames.push_back({process.text(position.frames[i]), process.text(library)});
+        frames.push_back({short_frame(process.text(position.frames[i])), process.text(library)});
     }
     return frames;
 }
@@ -67,7 +68,7 @@ StackNode tree_of_main_threads(const Run& run) {
         if (position != nullptr && process.rank >= 0) {
             std::vector<std::string> texts;
             std::transform(position->frames.rbegin(), position->frames.rend(), std::back_inserter(texts),
-                           [&](uint32_t frame) { return process.text(frame); });
+                           [&](uint32_t frame) { return short_frame(process.text(frame)); });
             add_stack(root, process.rank, texts);
         }
     }

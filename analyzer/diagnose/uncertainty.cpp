@@ -69,6 +69,12 @@ bool may_wait_for_another_peer(const Process& process, const Member& member, con
 
 }  // namespace
 
+std::string progress_advice(const Process& process) {
+    const bool by_events = process.gpu_method == format::GpuProgressMethod::kEvents;
+    return std::string("TITANTRACE_GPU_PROGRESS=writes") +
+           (by_events ? ", the default, and rings in memory (/dev/shm) rather than on a disk" : "");
+}
+
 std::string missing_dumps_text(const std::vector<int>& ranks, const std::string& what) {
     const std::string who = ranks.empty() ? what : ranks_text(ranks) + (what.empty() ? "" : " and " + what);
     return fmt::format("{} of {} (missing)", ranks.size() == 1 && what.empty() ? "a dump" : "dumps", who);
@@ -280,8 +286,8 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
         finding.would_confirm.push_back(what_would_settle_it);
     };
     if (node.device_unknown) {
-        lower_to(Confidence::kPossible,
-                 "TITANTRACE_GPU_PROGRESS=writes: how far the GPUs are is not recorded on all members");
+        lower_to(Confidence::kPossible, progress_advice(run.process(node.waiting.front().member)) +
+                                            ": how far the GPUs are is not recorded on all members");
     }
     const bool by_watchdog = std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return run.process(waiter.member).sees.by_watchdog;

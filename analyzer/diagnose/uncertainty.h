@@ -16,6 +16,9 @@ std::string missing_dumps_text(const std::vector<int>& ranks, const std::string&
 // "a larger TITANTRACE_COLLECTIVES: 1,204 entries of rank 5 were overwritten".
 std::string larger_ring_text(const Process& process);
 
+// "TITANTRACE_GPU_PROGRESS=writes", and what keeps that from working where it was the setting already.
+std::string progress_advice(const Process& process);
+
 // An absence is a claim about what was not recorded, so it is worth what the records are worth.
 void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding);
 // The confidence comes from the match; this says what is behind it.

@@ -48,6 +48,7 @@ enum class Tag : uint64_t {
     kMarkerFacts = 32,
     kAlgorithms = 33,
     kCallTimes = 34,
+    kReplaced = 35,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses

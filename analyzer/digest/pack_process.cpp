@@ -93,6 +93,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kHeld, [&](A& a) { digest::held(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kCallTimes, [&](A& a) { digest::call_times(a, p); });
+    visit(Tag::kReplaced, [&](A& a) { a.number(p.source.replaced_ns); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kPositions, [&](A& a) { digest::positions(a, p); });
     visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });

@@ -144,6 +144,7 @@ Result<Run> load_run(const LoadOptions& options) {
     }
     Run run;
     run.warnings = std::move(loaded->found.warnings);
+    run.passed_over = loaded->passed_over;
     leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
     add_node_rings(loaded->key, run.processes, options);

@@ -46,6 +46,8 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
             hold_until_abort(*same, process, abort_ns);
         } else if (died_later) {
             keep_positions(*same, process);
+            process.source.reason = same->source.reason;
+            process.source.replaced_ns = same->now_ns;
             *same = std::move(process);
         } else {
             processes.push_back(std::move(process));

@@ -67,6 +67,13 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
     return outcomes;
 }
 
+// Those that are not loaded, in directories of their own.
+size_t attempts_left(const Discovery& discovery) {
+    return static_cast<size_t>(
+        std::count_if(discovery.groups.begin(), discovery.groups.end(),
+                      [](const CandidateGroup& group) { return !group.attempt.empty() && !group.files.empty(); }));
+}
+
 std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
 
 // The run was not dumped: its rings are read as they lie on this node.
@@ -116,7 +123,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     if (const JournalFile* const journal = options.with_journals ? newest_journal(*discovery, options) : nullptr) {
         return only_journals(*discovery, *journal);
     }
-    const Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
+    Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
     if (!groups && !ring_run) {
         LoadedRun loaded;
         if (options.witnesses_alone) {
@@ -137,9 +144,6 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         return loaded;
     }
     LoadedRun loaded;
-    if (options.with_journals) {
-        loaded.journals = journals_of(*discovery, groups->front().run, groups->front().attempt);
-    }
     loaded.found.warnings = std::move(discovery->warnings);
     loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
     if (newer) {
@@ -157,7 +161,28 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         }
     };
     load(*groups);
+    // A file of which nothing can be read is no run: it hides none.
+    for (bool goes_on = options.only_host.empty(); processes.empty() && goes_on;) {
+        std::erase_if(discovery->groups, [](const CandidateGroup& group) { return group.files.empty(); });
+        const std::string unread = groups->front().run;
+        Result<std::vector<CandidateGroup>> older = choose_groups(*discovery, options);
+        goes_on = static_cast<bool>(older);
+        if (goes_on) {
+            groups = std::move(older);
+            load(*groups);
+            if (!unread.empty()) {
+                loaded.found.warnings.push_back(
+                    {WarningKind::kOtherRun,
+                     {},
+                     fmt::format("run {} is newer, and none of its files can be read", unread)});
+            }
+        }
+    }
+    if (options.with_journals) {
+        loaded.journals = journals_of(*discovery, groups->front().run, groups->front().attempt);
+    }
     load(attempts_beside(*discovery, groups->front(), processes, options));
+    loaded.passed_over = options.run.empty() && !options.attempt ? attempts_left(*discovery) : 0;
     // The same whether the files were read here, or node by node into digests.
     std::sort(loaded.found.problems.begin(), loaded.found.problems.end());
     warn_of_damage(loaded.found.problems, loaded.found.warnings);

@@ -385,8 +385,10 @@ struct Source {
     bool is_digest = false;
     bool is_journal = false;  // nothing else is left of it
     uint64_t dump_number = 0;
-    int64_t written_ns = 0;       // the file's time, where the dump's moment is not in it
-    format::DumpReason reason{};  // 0: no dump, or for a reason that this build does not know
+    int64_t written_ns = 0;  // the file's time, where the dump's moment is not in it
+    // 0: no dump, or for a reason that this build does not know. Of a ring: of its own dump that it is newer than.
+    format::DumpReason reason{};
+    int64_t replaced_ns = 0;  // the moment of that dump, 0 none
     std::string detail;
 };
 
@@ -555,6 +557,7 @@ struct Run {
     std::vector<int> missing_ranks;
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;
+    size_t passed_over = 0;             // other attempts and runs in the same place, where the newest was chosen
     std::vector<std::string> journals;  // paths of its journals (sources/journals.h)
     std::vector<Testimony> testimony;   // statements of launchers, schedulers and NCCL, as far as they are about this
                                         // run

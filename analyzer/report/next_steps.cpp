@@ -32,7 +32,9 @@ class Advice {
         }
         sort_unique(with_stacks);
         if (head_.hangs && !with_stacks.empty()) {
-            command(fmt::format("titan-analyze stacks {} --rank {}", input_, rank_ranges(with_stacks)), "every thread");
+            command(fmt::format("titan-analyze stacks {} --rank {}{}", input_, rank_ranges(with_stacks),
+                                with_stacks.size() > 1 ? " --list" : ""),
+                    "every thread");
         }
         if (row_of(head_.kind).clue == Clue::calls) {
             call_sites();

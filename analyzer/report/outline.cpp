@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/utf8.h"
+#include "base/clock.h"
 #include "formats/layout/label_names.h"
 #include "host/words.h"
 #include "layout.h"
@@ -67,13 +67,7 @@ std::string records_text(const Records& records) {
     if (records.reasons.empty()) {
         return text;
     }
-    std::string reason = *records.reasons.begin();
-    if (size_t end = kMostBytes; reason.size() > end) {
-        while (!starts_utf8_character(reason[end])) {
-            --end;
-        }
-        reason = reason.substr(0, end) + "...";
-    }
+    const std::string reason = shortened(*records.reasons.begin(), kMostBytes);
     const size_t others = records.reasons.size() - 1;
     return text + fmt::format(" (\"{}\"{})", reason,
                               others == 0 ? "" : fmt::format(" and {}", counted(others, "other reason")));
@@ -83,6 +77,26 @@ std::string hosts_text(const Run& run) {
     return run.hosts.empty()       ? std::string()
            : run.hosts.size() == 1 ? fmt::format(" on host {}", run.hosts.front())
                                    : fmt::format(" on {} hosts", run.hosts.size());
+}
+
+// ", newest of 2026-11-22 08:27:56 +01:00; the dumps of 08:27:49 are older (--no-rings reads those)".
+std::string moment_text(const Run& run) {
+    int64_t newest_ns = 0;
+    int64_t replaced_ns = 0;
+    for (const Process& process : run.processes) {
+        newest_ns = std::max(newest_ns, process.now_ns < kLatestNs ? process.now_ns : 0);
+        replaced_ns = std::max(replaced_ns, process.source.replaced_ns);
+    }
+    const std::string older =
+        replaced_ns == 0 ? "" : fmt::format("; dumps of {} are older: --no-rings reads those", date_text(replaced_ns));
+    return newest_ns == 0 ? older : fmt::format(", newest of {}{}", date_text(newest_ns), older);
+}
+
+std::string passed_over_text(const Run& run) {
+    return run.passed_over == 0
+               ? ""
+               : fmt::format("; {} there {} older: --list-runs shows {}", counted(run.passed_over, "other attempt"),
+                             verb_form(run.passed_over, "is", "are"), verb_form(run.passed_over, "it", "them"));
 }
 
 // "; application llama3, git_sha 1f2e3d4c5b6a".
@@ -153,8 +167,8 @@ std::string outline_text(const Run& run) {
     }
     const std::string ranks = run.world_size > 0 ? fmt::format("{} of {} ranks", run.ranks.size(), run.world_size)
                                                  : fmt::format("{} ranks", run.processes.size());
-    return fmt::format("run {} attempt {}: {}{}; records: {}{}", run.id.empty() ? "(unnamed)" : run.id, run.attempt,
-                       ranks, hosts_text(run), list, labels_text(run));
+    return fmt::format("run {} attempt {}: {}{}; records: {}{}{}{}", run.id.empty() ? "(unnamed)" : run.id, run.attempt,
+                       ranks, hosts_text(run), list, moment_text(run), passed_over_text(run), labels_text(run));
 }
 
 }  // namespace titan::analyzer

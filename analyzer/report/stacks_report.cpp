@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "function_name.h"
 #include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
@@ -20,16 +21,16 @@ std::string bold(const std::string& text, const TextStyle& style) {
 }
 
 // A chain of frames that nobody leaves is not indented: only branches are.
-void write_tree(const StackNode& node, size_t depth, std::string& out) {
+void write_tree(const StackNode& node, size_t depth, bool is_first, std::string& out) {
     const bool branches = node.children.size() > 1 || node.ending != 0;
     for (const StackNode& child : node.children) {
         const std::vector<int> ranks(child.ranks.begin(), child.ranks.end());
         const std::string who = fmt::format(
             "{}{}", ranks_text(ranks),
             child.threads > child.ranks.size() ? fmt::format(" ({} threads)", child.threads) : std::string());
-        out += fmt::format("{:{}}{}{}\n", "", 2 * depth + 2, child.text,
-                           branches || depth == 0 || child.ending != 0 ? "   <- " + who : "");
-        write_tree(child, child.children.size() > 1 || child.ending != 0 ? depth + 1 : depth, out);
+        out += fmt::format("{:{}}{}{}\n", "", 2 * depth + 2, short_frame(child.text),
+                           branches || is_first || child.ending != 0 ? "   <- " + who : "");
+        write_tree(child, child.children.size() > 1 || child.ending != 0 ? depth + 1 : depth, false, out);
     }
 }
 
@@ -51,7 +52,7 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
             out += fmt::format("    ({})\n", no_stack_text(thread));
         }
         for (const std::string& text : thread.merged.frames) {
-            out += fmt::format("    {}\n", text);
+            out += fmt::format("    {}\n", short_frame(text));
         }
         if (thread.outcome == format::StackOutcome::kCut) {
             out += "    (more, which could not be followed)\n";
@@ -62,7 +63,7 @@ void write_process(const ProcessStacks& process, const TextStyle& style, std::st
                            state_text(child.state, child.wait_channel),
                            fine_duration_text(static_cast<double>(child.cpu_ns)));
         for (const std::string& text : child.frames) {
-            out += fmt::format("    {}\n", text);
+            out += fmt::format("    {}\n", short_frame(text));
         }
     }
     out += "\n";
@@ -136,7 +137,7 @@ std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vect
         out += bold(view.all_threads ? "All threads, outermost frames first" : "Main threads, outermost frames first",
                     style) +
                "\n";
-        write_tree(merge_stacks(all, view.all_threads), 0, out);
+        write_tree(merge_stacks(all, view.all_threads), 0, true, out);
     }
     std::vector<std::string> notes = problems;
     std::map<std::string, std::vector<int>> ranks_of;

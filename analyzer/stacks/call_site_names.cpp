@@ -6,6 +6,7 @@
 #include <array>
 
 #include "framework_files.h"
+#include "function_name.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -30,7 +31,12 @@ std::string place_of(const StackSite& site) {
     const InlinedSite& place = site.inlined.empty() ? whole : site.inlined.front();
     return place.file.empty() || place.function.empty()
                ? site_text(site)
-               : fmt::format("{}:{} in {}", base_name(place.file), place.line, place.function);
+               : fmt::format("{}:{} in {}", base_name(place.file), place.line, short_frame(place.function));
+}
+
+const std::string& file_of(const PythonSite& site) { return site.file; }
+const std::string& file_of(const StackSite& site) {
+    return site.inlined.empty() ? site.file : site.inlined.front().file;
 }
 
 template <typename Site, typename IsFramework>
@@ -39,16 +45,30 @@ std::string place_in(const std::vector<Site>& sites, IsFramework is_library) {
     return sites.empty() ? std::string() : place_of(own != sites.end() ? *own : sites.front());
 }
 
-// The callers of the innermost frame in the program itself: ", from train.py:157 in step".
+// The callers of the innermost frame in the program itself: ", from train.py:157 in step". Those of its own file are
+// often parts of a wrapper that all calls go through: if there are callers in other files, these tell more.
 template <typename Site, typename IsFramework>
 std::string way_to(const std::vector<Site>& sites, IsFramework is_library) {
-    constexpr int kShownCallers = 2;
-    std::string text;
-    int own = 0;
+    constexpr size_t kShownCallers = 2;
+    std::vector<const Site*> own;
     for (const Site& site : sites) {
-        if (!is_library(site) && own++ > 0 && own <= kShownCallers + 1) {
-            text += ", from " + place_of(site);
+        if (!is_library(site)) {
+            own.push_back(&site);
         }
+    }
+    std::vector<const Site*> callers;
+    for (size_t i = 1; i < own.size(); ++i) {
+        if (file_of(*own[i]) != file_of(*own[0])) {
+            callers.push_back(own[i]);
+        }
+    }
+    if (callers.empty() && !own.empty()) {
+        callers.assign(own.begin() + 1, own.end());
+    }
+    callers.resize(std::min(callers.size(), kShownCallers));
+    std::string text;
+    for (const Site* const site : callers) {
+        text += ", from " + place_of(*site);
     }
     return text;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "function_name.h"
 #include "host_threads.h"
 #include "made_texts.h"
 
@@ -117,7 +118,7 @@ bool waits_for_a_thread(const Process& process, const ThreadPosition& position) 
 }
 
 std::string place_in_program(const Process& process, const ThreadPosition& position) {
-    const auto frame = [&](uint32_t index) { return process.text(position.frames[index]); };
+    const auto frame = [&](uint32_t index) { return short_frame(process.text(position.frames[index])); };
     const auto has = [&](uint32_t index) { return index < position.frames.size(); };
     if (position.frames.empty()) {
         return {};
@@ -131,7 +132,7 @@ std::string place_in_program(const Process& process, const ThreadPosition& posit
 std::string place_text(const Process& process, const ThreadPosition& position) {
     const bool is_inside = position.python < position.frames.size() && position.native < position.frames.size();
     return place_in_program(process, position) +
-           (is_inside ? ", inside " + process.text(position.frames[position.native]) : std::string());
+           (is_inside ? ", inside " + short_frame(process.text(position.frames[position.native])) : std::string());
 }
 
 }  // namespace titan::analyzer

@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import struct
+import time
 
 import harness
 import test_faults
@@ -206,6 +207,16 @@ class Damaged(harness.Case):
         (directory / "link.titan").symlink_to("/dev/zero")
         os.mkfifo(directory / "fifo.titan")
         self.expect_verdict()
+
+    def test_newer_files_that_are_none(self):
+        """Beside the runs, and as a run of their own."""
+        for name in ("stray.titan", "newer/0/rank00000.0.titan"):
+            path = self.place.dumps / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(random.Random(7).randbytes(5000))
+            os.utime(path, (time.time() + 60, time.time() + 60))
+            self.assertTrue(self.warned(self.expect_verdict(), f"{path.name}: not a titantrace dump"))
+        self.assertTrue(self.warned(self.expect_verdict(), "run newer is newer, and none of its files can be read"))
 
     def test_unreadable_file_as_argument(self):
         self.expect_unusable("/dev/null")

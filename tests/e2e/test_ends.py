@@ -239,6 +239,10 @@ class Ends(harness.Case):
                          ("rank_not_arrived", [VICTIM]),
                          analysis.stdout)
         self.assertIn("stuck_in_python at train.py:", analysis.json["findings"][0]["summary"])
+        # Rings that are read in place of the dumps know why those were made, and line 1 says what is read.
+        self.assertNotIn("no watchdog has called this a hang", analysis.stdout)
+        if "read from the ring" in analysis.stdout:
+            self.assertIn("are older: --no-rings reads those", analysis.stdout)
         return pids[VICTIM]
 
     def test_killed_long_after_its_dump(self):

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "function_name.h"
 #include "kernel_name.h"
 
 TEST_CASE("ranks, durations, names") {
@@ -43,4 +44,20 @@ TEST_CASE("names of kernels, whole, cut, and hostile") {
         bomb += "1aIS_S_S_S_E";
     }
     CHECK(short_kernel_name(bomb) == "f");
+}
+
+TEST_CASE("frames without parameters and template arguments") {
+    using titan::analyzer::short_frame;
+    CHECK(short_frame("simgpu::Trainer::wait_for(CUstream_st*) at trainer.cpp:315 (titan-sim, inlined)") ==
+          "simgpu::Trainer::wait_for at trainer.cpp:315 (titan-sim, inlined)");
+    CHECK(short_frame("void at::f<std::array<int, 2ul>, (x)1>(int (*)(char)) const (libtorch.so)") ==
+          "void at::f const (libtorch.so)");
+    CHECK(short_frame("a::(anonymous namespace)::b() at c.cpp:1") == "a::(anonymous namespace)::b at c.cpp:1");
+    CHECK(short_frame("a::operator()(int) const (lib)") == "a::operator() const (lib)");
+    CHECK(short_frame("a::{lambda(int)#1}::operator()(int)") == "a::{lambda#1}::operator()");
+    CHECK(short_frame("operator<<(a, b)") == "operator<<(a, b)");
+    CHECK(short_frame("<module> at train.py:3") == "<module> at train.py:3");
+    CHECK(short_frame("f.<locals>.g at train.py:3") == "f.<locals>.g at train.py:3");
+    CHECK(short_frame("main (titan-sim)") == "main (titan-sim)");
+    CHECK(short_frame("cut::f<int, std::vector<") == "cut::f<int, std::vector<");
 }
