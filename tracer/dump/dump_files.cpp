@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
 #include "base/rename_new.h"
 #include "base/text.h"
 #include "formats/layout/dump_layout.h"
+#include "log.h"
 
 namespace titan::tracer {
 namespace {
@@ -26,8 +28,12 @@ constexpr char kReadme[] =
     "of NCCL and CUDA; no contents of tensors. Of each rank the newest few stay (TITANTRACE_KEEP).\n"
     "All may be deleted: titan-analyze clean.\n";
 
+constinit uint32_t reading_group = kNoGroup;
+
 Fd create_in(int dir, const char* name) {
-    return Fd(openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    Fd file(openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    let_group_read(file.get());
+    return file;
 }
 
 // A README for people who find these files. Only the process that creates the directory writes it, so that the others
@@ -41,6 +47,17 @@ void leave_readme(int run_dir) {
 }
 
 }  // namespace
+
+void set_reading_group(uint32_t group) { reading_group = group; }
+
+void let_group_read(int file) {
+    if (file < 0 || reading_group == kNoGroup) {
+        return;
+    }
+    if (fchown(file, static_cast<uid_t>(-1), reading_group) != 0 || fchmod(file, 0640) != 0) {
+        warn_once("group %u may not read the dumps: %s", reading_group, error_text(errno));
+    }
+}
 
 Fd open_run_dir(int base, const char* run) {
     bool is_new = false;

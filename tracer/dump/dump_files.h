@@ -20,6 +20,10 @@ struct DumpOwner {
     int32_t pid;
 };
 
+// TITANTRACE_GROUP: files that are made from now on may be read by it. A file that cannot be given stays private.
+void set_reading_group(uint32_t group);
+void let_group_read(int file);
+
 // TMPDIR, or /tmp. Reads the environment, which a program may be changing: once, at the start.
 const char* temporary_directory();
 

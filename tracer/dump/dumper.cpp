@@ -57,7 +57,18 @@ std::span<const format::ThreadRecord> threads_in_copy(const Session& session) {
     return {reinterpret_cast<const format::ThreadRecord*>(memory.image + offset), session.thread_rows};
 }
 
+// All ranks of a node make such a dump at once: one line tells of all of them.
+bool comes_together(format::DumpReason reason) {
+    return reason == format::DumpReason::kTimeout || reason == format::DumpReason::kStandstill ||
+           reason == format::DumpReason::kPeer || reason == format::DumpReason::kAbort ||
+           reason == format::DumpReason::kEnd;
+}
+
 void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner& owner, int failure, const char* dir) {
+    const bool is_one_of_many = content.meta.process_alive && failure == 0 && comes_together(content.meta.reason);
+    if (!first_to_tell_of_dump() && is_one_of_many) {
+        return;
+    }
     std::string_view reason = format::name_of(content.meta.reason);
     char whose[48] = "";
     if (!content.meta.process_alive) {
@@ -73,8 +84,8 @@ void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner
     char detail[256];
     TextWriter escaped(detail, sizeof(detail));
     escaped.escaped(content.meta.detail, 200);
-    log_line("dump%s written to %s (%s%s%s)%s", whose, file.path(), reason.data(), detail[0] == '\0' ? "" : ": ",
-             detail, why);
+    log_line("dump%s written to %s (%s%s%s)%s%s", whose, file.path(), reason.data(), detail[0] == '\0' ? "" : ": ",
+             detail, why, is_one_of_many && ranks_here() > 1 ? "; the other ranks of this node dump, too" : "");
 }
 
 // The first number that is free as far as we know without listing the directory, which holds files of all ranks; and
@@ -128,6 +139,7 @@ bool prepare_dumper(Session& session) {
     environment_noted_again = false;
     forget_children();
     copy_text(memory.temporary, sizeof(memory.temporary), temporary_directory());
+    set_reading_group(session.config.group);
     return true;
 }
 

@@ -271,6 +271,14 @@ bool hold_lease() {
 namespace {
 constinit std::atomic<uint64_t> own_remote_id{0};
 constinit std::atomic<uint64_t> own_asked_ms{0};
+
+// True for one caller per pause.
+bool is_first_within(std::atomic<uint64_t>& last_ms, uint64_t pause_ms) {
+    const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
+    uint64_t before_ms = last_ms.load(std::memory_order_relaxed);
+    return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > pause_ms) &&
+           last_ms.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
+}
 }  // namespace
 
 bool learn_remote_id(uint64_t id) {
@@ -280,11 +288,12 @@ bool learn_remote_id(uint64_t id) {
 }
 
 bool first_to_ask_others() {
-    std::atomic<uint64_t>& asked = member.segment == nullptr ? own_asked_ms : member.segment->asked_others_ms;
-    const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
-    uint64_t before_ms = asked.load(std::memory_order_relaxed);
-    return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > kAskOthersPauseMs) &&
-           asked.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
+    return is_first_within(member.segment == nullptr ? own_asked_ms : member.segment->asked_others_ms,
+                           kAskOthersPauseMs);
+}
+
+bool first_to_tell_of_dump() {
+    return member.segment == nullptr || is_first_within(member.segment->told_of_dump_ms, kOneDumpMs);
 }
 
 uint32_t ranks_here() {

@@ -50,6 +50,10 @@ inline constexpr uint64_t kNoRemoteRequest = 1;
 bool first_to_ask_others();
 inline constexpr uint64_t kAskOthersPauseMs = 5000;
 
+// True for one process of the node per kOneDumpMs: the ranks of a node dump together, and one line tells of it.
+bool first_to_tell_of_dump();
+inline constexpr uint64_t kOneDumpMs = 5000;
+
 uint32_t ranks_here();  // ranks that ever joined on this node, at least 1
 
 // The rings of this node stay when all have ended in order.

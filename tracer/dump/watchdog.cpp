@@ -26,15 +26,29 @@ void write_name(const StringTable& strings, uint32_t id, TextWriter& text) {
     text.escaped(name);
 }
 
-void describe_collective(Ring<format::CollectiveEntry>& collectives, uint64_t ticket, uint64_t stuck_s,
-                         TextWriter& text) {
-    if (const format::CollectiveEntry* const entry = collectives.find(ticket); entry != nullptr) {
+// Its name, where the program or its framework gave it one, else its number.
+void write_communicator(Session& session, uint64_t id, TextWriter& text) {
+    uint32_t name = 0;
+    session.communicators.each_record([&](const format::CommunicatorRecord& record) {
+        name = record.id == id && record.name != 0 ? record.name : name;
+    });
+    if (name == 0) {
+        text.format("communicator %016lx", id);
+    } else {
+        write_name(session.strings, name, text);
+    }
+}
+
+void describe_collective(Session& session, uint64_t ticket, uint64_t stuck_s, TextWriter& text) {
+    if (const format::CollectiveEntry* const entry = session.collectives.find(ticket); entry != nullptr) {
         const std::string_view kind = format::name_of(entry->kind);
         text.text(kind.data(), kind.size());
         if (entry->sequence != format::kNoSequence) {
             text.format(" #%lu", entry->sequence);
         }
-        text.format(" on communicator %016lx not finished for %lu s", entry->communicator_id, stuck_s);
+        text.text(" on ");
+        write_communicator(session, entry->communicator_id, text);
+        text.format(" not finished for %lu s", stuck_s);
         return;
     }
     text.format("a collective not finished for %lu s", stuck_s);
@@ -63,7 +77,7 @@ bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t cap
     if (session.gpu_progress.oldest_pending(pending) && stuck_ns(pending.entered_ticks) > timeout_ns &&
         state.reported_ticket_plus_one != pending.ticket + 1) {
         state.reported_ticket_plus_one = pending.ticket + 1;
-        describe_collective(session.collectives, pending.ticket, stuck_ns(pending.entered_ticks) / 1'000'000'000, text);
+        describe_collective(session, pending.ticket, stuck_ns(pending.entered_ticks) / 1'000'000'000, text);
         found = true;
     }
     constexpr uint64_t kRows = sizeof(state.reported_entered_ticks) / sizeof(state.reported_entered_ticks[0]);

@@ -64,6 +64,7 @@ bool JournalFiles::begin_file() {
         number_ = take_journal_number();
         const format::JournalName name(identity_->host, identity_->boot_id, number_);
         file = Fd(openat(directory.get(), name.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+        let_group_read(file.get());
         if (!file.valid() && errno != EEXIST) {
             return false;
         }

@@ -1,10 +1,15 @@
 #include "config.h"
 
+#include <grp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "base/signal_names.h"
 #include "base/text.h"
@@ -263,6 +268,30 @@ bool parse_keep(const char* text, uint32_t& value) {
     return true;
 }
 
+// No name service is asked: it would load libraries into the program.
+bool parse_group(const char* text, uint32_t& value) {
+    uint64_t number = kNoGroup;
+    if (text[0] != '\0' && !parse_u64(text, number)) {
+        FILE* const groups = fopen("/etc/group", "re");
+        char line[4096];
+        struct group known {};
+        struct group* found = nullptr;
+        while (groups != nullptr && fgetgrent_r(groups, &known, line, sizeof(line), &found) == 0 &&
+               !same_text(known.gr_name, text)) {
+            found = nullptr;
+        }
+        if (groups != nullptr) {
+            fclose(groups);
+        }
+        if (found == nullptr) {
+            return false;
+        }
+        number = known.gr_gid;
+    }
+    value = static_cast<uint32_t>(number);
+    return number <= kNoGroup;
+}
+
 bool parse_slots(const char* text, uint32_t& value) {
     uint64_t number = 0;
     if (!parse_u64(text, number) || number == 0 || number > kMaxSlots) {
@@ -284,25 +313,83 @@ void report_bad_value(const char* name, const char* text, const char* default_te
               default_text[0] == '\0' ? "the default" : default_text);
 }
 
+struct Setting {
+    const char* name;
+    const char* default_text;
+};
+constexpr Setting kSettings[] = {
+#define TITAN_CONFIG_ROW(variable, default_text, parser, field, help) {#variable, default_text},
+#include "config.def"
+#undef TITAN_CONFIG_ROW
+};
+static_assert(std::size(kSettings) <= 64);
+constexpr const char kSettingPrefix[] = "TITANTRACE_";
+
+bool is_setting(const char* variable, size_t length) {
+    return std::any_of(std::begin(kSettings), std::end(kSettings), [&](const Setting& setting) {
+        return strlen(setting.name) == length && memcmp(setting.name, variable, length) == 0;
+    });
+}
+
+// With the setting that begins like it for longest, if that is more than the part that all have in common.
+void report_unknown(const char* variable, size_t length) {
+    constexpr size_t kTelling = sizeof(kSettingPrefix) - 1 + 3;
+    const char* nearest = nullptr;
+    size_t longest = kTelling - 1;
+    for (const Setting& setting : kSettings) {
+        size_t same = 0;
+        while (same < length && setting.name[same] == variable[same]) {
+            ++same;
+        }
+        if (same > longest) {
+            longest = same;
+            nearest = setting.name;
+        }
+    }
+    char name[64];
+    copy_text(name, std::min(sizeof(name), length + 1), variable);
+    char shown[160];
+    TextWriter writer(shown, sizeof(shown));
+    writer.escaped(name);
+    warn_once("%s is no setting of titantrace%s%s", shown, nearest == nullptr ? "" : "; did you mean ",
+              nearest == nullptr ? "" : nearest);
+}
+
 }  // namespace
 
 void load_config(Config& config) {
     bool setuid = getauxval(AT_SECURE) != 0;
+    config.unusable = 0;
+    uint64_t bit = 1;
 #define TITAN_CONFIG_ROW(variable, default_text, parser, field, help)                 \
     {                                                                                 \
         const char* text = setuid ? nullptr : getenv(#variable);                      \
         bool given = text != nullptr && (text[0] != '\0' || default_text[0] == '\0'); \
         if (!given || !parse_##parser(text, config.field)) {                          \
-            if (given) {                                                              \
-                report_bad_value(#variable, text, default_text);                      \
-            }                                                                         \
+            config.unusable |= given ? bit : 0;                                       \
             parse_##parser(default_text, config.field);                               \
         }                                                                             \
+        bit <<= 1;                                                                    \
     }
 #include "config.def"
 #undef TITAN_CONFIG_ROW
     if (setuid) {
         config.enabled = false;
+    }
+}
+
+void report_settings(const Config& config) {
+    for (size_t row = 0; row < std::size(kSettings); ++row) {
+        const char* const text = getenv(kSettings[row].name);
+        if ((config.unusable >> row & 1) != 0 && text != nullptr) {
+            report_bad_value(kSettings[row].name, text, kSettings[row].default_text);
+        }
+    }
+    for (char* const* variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+        const size_t length = strcspn(*variable, "=");
+        if (starts_with(*variable, kSettingPrefix) && !is_setting(*variable, length)) {
+            report_unknown(*variable, length);
+        }
     }
 }
 

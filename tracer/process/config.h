@@ -26,6 +26,8 @@ struct GpuProgressSetting {
     uint32_t sample;  // every n-th launch, at least 1
 };
 
+constexpr uint32_t kNoGroup = UINT32_MAX;
+
 struct Config {
     bool enabled;
     char dir[PATH_MAX];       // absolute
@@ -38,6 +40,7 @@ struct Config {
     int dump_signal;          // 0 off
     uint32_t dump_on;         // bits by dump_bit()
     uint32_t keep;            // dumps per rank, at least 1
+    uint32_t group;           // may read dumps; kNoGroup: none
     uint32_t rings_mib;       // limit for rings of dead processes
     uint32_t rings_days;
     uint32_t journal_mib;  // of a node, 0: none is written
@@ -53,13 +56,16 @@ struct Config {
     char spans[512];           // as given, empty: all
     uint32_t nvtx_per_second;  // 0 none
     uint32_t launch_sample;    // 0 none
+    uint64_t unusable;         // bits of rows whose value was not taken
 };
 
 constexpr uint32_t dump_bit(format::DumpReason reason) { return 1u << static_cast<unsigned>(reason); }
 
-// A value that cannot be used is reported once and its default taken. In a setuid process `enabled` is false and the
-// environment is not looked at.
+// For a value that cannot be used its default is taken. In a setuid process `enabled` is false and the environment is
+// not looked at.
 void load_config(Config& config);
+// Says which values were not taken, and which variables that begin like ours are none: misspelt ones. Each once.
+void report_settings(const Config& config);
 
 // Is a name among those of a list such as "step,forward*,-aten::*"? hot.
 bool is_listed(const char* list, const char* name, size_t length);

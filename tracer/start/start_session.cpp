@@ -165,6 +165,9 @@ Session* open_session() {
         munmap(session, sizeof(Session));
         return nullptr;
     }
+    if (session->identity.local_rank <= 0) {  // one line of a node, and not of each rank
+        report_settings(session->config);
+    }
     if (counter_is_forbidden()) {
         warn_once("the program forbids the time stamp counter: cannot record in this process; it runs on without");
         munmap(session, sizeof(Session));

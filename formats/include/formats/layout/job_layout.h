@@ -15,7 +15,7 @@
 
 namespace titan::format {
 
-inline constexpr unsigned kJobVersion = 3;
+inline constexpr unsigned kJobVersion = 4;
 inline constexpr uint64_t kJobMagic = 0x32424F4A41544954;  // "TITAJOB2"
 inline constexpr uint32_t kMaxJobProcesses = 480;
 inline constexpr uint32_t kJobRequests = 8;
@@ -70,6 +70,7 @@ struct JobSegment {
     std::atomic<uint64_t> last_life_realtime_ns;
     std::atomic<uint32_t> process_count;
     std::atomic<uint32_t> journal_files;  // made so far
+    std::atomic<uint64_t> told_of_dump_ms;
     JobRequestSlot requests[kJobRequests];
     JobProcess processes[kMaxJobProcesses];
 };

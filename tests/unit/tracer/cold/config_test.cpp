@@ -115,6 +115,10 @@ TEST_CASE("bad values leave the default") {
         CHECK(load({{"TITANTRACE_LABELS", bad}})->labels[0] == '\0');
     }
     CHECK(load({{"TITANTRACE", "maybe"}})->enabled);
+    CHECK(load({})->group == kNoGroup);
+    CHECK(load({{"TITANTRACE_GROUP", "root"}})->group == 0);
+    CHECK(load({{"TITANTRACE_GROUP", "4711"}})->group == 4711);
+    CHECK(load({{"TITANTRACE_GROUP", "no such group"}})->group == kNoGroup);
     CHECK(load({{"TITANTRACE_DIR", std::string(5000, 'x')}})->dir[5] != 'x');
 }
 
@@ -125,12 +129,32 @@ TEST_CASE("a bad value is reported once, escaped") {
         [] {
             auto config = std::make_unique<Config>();
             load_config(*config);
-            load_config(*config);
+            report_settings(*config);
+            report_settings(*config);
             return 0;
         },
         scratch.path("errors"));
     CHECK(titan::test::read_file(scratch.path("errors")) ==
           "titantrace: TITANTRACE_KEEP=\"\\x1b[31mred\" cannot be used, taking 3\n");
+}
+
+TEST_CASE("a misspelt setting is told, with the one that may be meant") {
+    Scratch scratch;
+    titan::test::run_child(
+        {{"TITANTRACE_TIMEOUTS", "5"}, {"TITANTRACE_\x1bX", "1"}, {"TITANTRACED_BY", "us"}, {"TITANTRACE_KEEP", "2"}},
+        [] {
+            auto config = std::make_unique<Config>();
+            load_config(*config);
+            report_settings(*config);
+            return 0;
+        },
+        scratch.path("errors"));
+    const std::string errors = titan::test::read_file(scratch.path("errors"));
+    CHECK(titan::test::has(errors,
+                           "TITANTRACE_TIMEOUTS is no setting of titantrace; did you mean TITANTRACE_TIMEOUT_S\n"));
+    CHECK(titan::test::has(errors, "TITANTRACE_\\x1bX is no setting of titantrace\n"));
+    CHECK_FALSE(titan::test::has(errors, "TITANTRACED_BY"));
+    CHECK_FALSE(titan::test::has(errors, "KEEP"));
 }
 
 TEST_CASE("which ranks record") {

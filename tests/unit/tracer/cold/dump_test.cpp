@@ -82,6 +82,17 @@ TEST_CASE("a dump is complete, private and says what it is") {
           "titantrace: rank 3: dump written to " + scratch.dump_path("rank00003.0.titan") + " (api: for the test)\n");
 }
 
+TEST_CASE("a group may read dumps, if the user is in it") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_GROUP"] = std::to_string(getegid());
+    CHECK(run_child(environment, [] { return dump_times(1); }) == 0);
+    struct stat file {};
+    REQUIRE(stat(scratch.dump_path("rank00000.0.titan").c_str(), &file) == 0);
+    CHECK((file.st_mode & 0777) == 0640);
+    CHECK(file.st_gid == getegid());
+}
+
 TEST_CASE("a dump holds the variables that were set after the start") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 0);
