@@ -98,7 +98,7 @@ std::vector<double> CauseSearch::usual_of_ranks(const RankSteps& values) const {
 // Where only every n-th call was seen, the others held all ranks up by as much, which seems time of their own.
 RankSteps CauseSearch::with_unseen(const RankSteps& amounts_ns) const {
     RankSteps all = amounts_ns;
-    for (size_t s = 0; s < steps() && graph.sample > 1; ++s) {
+    for (size_t s = 0; s < steps() && graph.has_unseen(); ++s) {
         const std::vector<double> here = amounts_ns.of_step(s);
         const double most_ns = *std::max_element(here.begin(), here.end());
         for (size_t r = 0; r < ranks(); ++r) {
@@ -121,8 +121,8 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
             double excess_ns = 0;
             double own_ns = 0;
             for (uint32_t n = first; n < end; ++n) {
-                excess_ns += static_cast<double>(excess_of(n));
-                own_ns += static_cast<double>(recorded_.own_ns[n]);
+                excess_ns += graph.nodes[n].beside ? 0 : static_cast<double>(excess_of(n));
+                own_ns += graph.nodes[n].beside ? 0 : static_cast<double>(recorded_.own_ns[n]);
             }
             const double amount_ns = std::min(amounts_ns.at(r, graph.nodes[first].step), own_ns);
             const double of_excess = amount_ns > 0 && excess_ns > 0 ? std::min(1.0, amount_ns / excess_ns) : 0;
@@ -134,6 +134,7 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
                 edited.own_ns[n] = static_cast<float>(kept_ns * scale);
             }
         });
+        edited.tail_ns[r] = std::max(0.0, edited.tail_ns[r] - amounts_ns.at(r, graph.steps));
     }
     return edited;
 }
@@ -148,7 +149,9 @@ double CauseSearch::cost_ns(const Durations& durations) const {
 bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
     // Where less is seen, more of it is needed.
-    const double least = graph.sample == 1 ? kLeastShareOfStep : kLeastShareOfSampled * graph.sample;
+    const double least = graph.has_unseen() ? kLeastShareOfSampled * graph.sample
+                         : graph.filled_in  ? kLeastShareOfSampled
+                                            : kLeastShareOfStep;
     if (cause.cost_ns < least * graph.step_ns) {
         return false;
     }

@@ -28,7 +28,7 @@ class CauseSearch {
     std::vector<int> all_ranks() const;  // their numbers, sorted
     double step_ns() const { return graph.step_ns; }
     size_t ranks() const { return graph.ranks(); }
-    size_t steps() const { return graph.steps; }
+    size_t steps() const { return graph.steps + 1; }  // with what is behind the calls of the last one
     // The middle of the ranks that do the same work, in each step; of a rank without such its own usual time.
     RankSteps usual_of_peers(const RankSteps& values) const;
     // Of each rank over all steps.

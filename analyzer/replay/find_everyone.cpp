@@ -42,6 +42,9 @@ size_t best_cut(const std::vector<double>& values) {
 }  // namespace
 
 void find_everyone(CauseSearch& search) {
+    if (search.graph.has_unseen()) {  // what all wait for in a call that nobody saw looks like their work
+        return;
+    }
     std::vector<double> of_steps;  // the middle rank's work, as a share of its usual
     const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
     for (size_t s = 0; s < search.steps(); ++s) {
@@ -51,11 +54,12 @@ void find_everyone(CauseSearch& search) {
         }
         of_steps.push_back(median_of(std::move(shares)));
     }
-    // The first step on record has no beginning.
+    // The first step on record has no beginning, and what is behind the last one no end.
     if (of_steps.size() < 2 * kLeastOnASide + 1) {
         return;
     }
     of_steps.front() = of_steps[1];
+    of_steps.back() = of_steps[of_steps.size() - 2];
     const size_t cut = best_cut(of_steps);
     const double before = median_of(part_of(of_steps, 0, cut));
     const double behind = median_of(part_of(of_steps, cut, of_steps.size()));

@@ -89,7 +89,7 @@ void find_host_part(CauseSearch& search, const HostCause& row) {
         }
     }
     cause.evidence.push_back(fmt::format("{} take up to {} in a step, in {} of {} steps of {}", row.words,
-                                         fine_duration_text(most_ns), struck, cause.ranks.size() * search.steps(),
+                                         fine_duration_text(most_ns), struck, cause.ranks.size() * search.graph.steps,
                                          counted(cause.ranks.size(), "rank")));
     if (row.of_class == CauseClass::kAllocatorChurn) {
         cause.evidence.push_back(

@@ -164,7 +164,7 @@ void find_pauses_of_all(CauseSearch& search) {
 }  // namespace
 
 void find_pauses(CauseSearch& search) {
-    if (search.graph.sample == 1) {  // else steps differ by which of their calls were seen
+    if (!search.graph.has_unseen()) {  // else steps differ by which of their calls were seen
         find_pauses_of_all(search);
     }
     find_pauses_of_ranks(search);

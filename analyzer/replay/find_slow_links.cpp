@@ -89,11 +89,11 @@ class SlowLinks {
     // The step at which the calls became slow; 0 where they always were.
     size_t onset(const Route& route, double usual_ns) const {
         std::vector<double> of_step;
-        for (size_t s = 0; s < search_.steps(); ++s) {
+        for (size_t s = 0; s < search_.graph.steps; ++s) {
             of_step.push_back(median_in(route, s, s + 1));
         }
         const double between_ns = (usual_ns + quantile_of(of_step, 0.75)) / 2;
-        size_t first = search_.steps();
+        size_t first = search_.graph.steps;
         while (first > 0 && (of_step[first - 1] > between_ns || of_step[first - 1] == 0)) {
             --first;
         }
@@ -110,11 +110,11 @@ class SlowLinks {
             const double low_ns = quantile_of(route.ran_ns, 0.1);
             route.usual_ns = static_cast<double>(routes.size()) > kLeastLike ? like_ns : low_ns;
             route.first_step = onset(route, route.usual_ns);
-            if (route.first_step + 2 >= search_.steps() ||
+            if (route.first_step + 2 >= search_.graph.steps ||
                 (static_cast<double>(routes.size()) <= kLeastLike && route.first_step < 2)) {
                 continue;
             }
-            route.slow_ns = median_in(route, route.first_step, search_.steps());
+            route.slow_ns = median_in(route, route.first_step, search_.graph.steps);
             if (route.slow_ns > kTimesLike * route.usual_ns && route.slow_ns > route.usual_ns + kLeastNs) {
                 slow.push_back(&route);
             }
@@ -150,7 +150,7 @@ class SlowLinks {
         Durations without = search_.recorded();
         SlowCause cause;
         cause.of_class = CauseClass::kSlowLink;
-        size_t first = search_.steps();
+        size_t first = search_.graph.steps;
         const Route* worst = slow.front();
         std::set<int> ranks;
         for (const Route* route : slow) {
@@ -187,6 +187,10 @@ class SlowLinks {
 
 }  // namespace
 
-void find_slow_links(CauseSearch& search) { SlowLinks(search).find(); }
+void find_slow_links(CauseSearch& search) {
+    if (search.graph.tells_gpu_work()) {
+        SlowLinks(search).find();
+    }
+}
 
 }  // namespace titan::analyzer

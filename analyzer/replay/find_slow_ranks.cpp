@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "cause_search.h"
 #include "formats/layout/clock_limits.h"
@@ -48,11 +49,16 @@ double delayed_share(const Process& process) {
 
 class SlowRanks {
   public:
-    explicit SlowRanks(CauseSearch& search)
+    SlowRanks(CauseSearch& search, bool across_hosts)
         : search_(search),
+          across_hosts_(across_hosts),
           usual_ns_(search.usual_of_peers(search.left_ns)),
           usual_busy_ns_(search.usual_of_peers(search.work.of(HostPart::kBusy))),
-          usual_host_late_ns_(search.usual_of_peers(search.work.host_late_ns)) {}
+          usual_host_late_ns_(search.usual_of_peers(search.work.host_late_ns)) {
+        if (across_hosts) {
+            compare_hosts();
+        }
+    }
 
     void find() {
         find_ranks();
@@ -66,18 +72,46 @@ class SlowRanks {
                 of_host += search_.process(r).host == host ? 1 : 0;
             }
             if (slow.size() >= 2 && static_cast<double>(slow.size()) >= kMostOfHost * static_cast<double>(of_host) &&
-                of_host < search_.ranks()) {
+                of_host < search_.ranks() && (!across_hosts_ || is_of_host(slow.front()))) {
                 tell(slow, true);
                 continue;
             }
-            for (const SlowRank& one : slow) {
-                tell({one}, false);
+            for (size_t i = 0; i < slow.size() && !across_hosts_; ++i) {
+                tell({slow[i]}, false);
             }
         }
     }
 
   private:
-    double excess_ns(size_t r, size_t s) const { return search_.left_ns.at(r, s) - usual_ns_.at(r, s); }
+    double excess_ns(size_t r, size_t s) const {
+        if (!across_hosts_) {
+            return search_.left_ns.at(r, s) - usual_ns_.at(r, s);
+        }
+        return own_of_host_[r] ? std::min(search_.left_ns.at(r, s), search_.work.host_late_ns.at(r, s)) -
+                                     usual_host_late_ns_.at(r, s)
+                               : 0;
+    }
+
+    // Where all that do a rank's work are on its host, what the host does is compared with that of all ranks.
+    void compare_hosts() {
+        std::map<uint32_t, std::set<std::string>> hosts;  // by role
+        std::set<std::string> all;
+        for (size_t r = 0; r < search_.ranks(); ++r) {
+            hosts[search_.graph.roles[r]].insert(search_.process(r).host);
+            all.insert(search_.process(r).host);
+        }
+        for (size_t r = 0; r < search_.ranks(); ++r) {
+            own_of_host_.push_back(all.size() > 1 && hosts[search_.graph.roles[r]].size() == 1);
+        }
+        for (size_t s = 0; s < search_.steps(); ++s) {
+            const double late_ns = median_of(search_.work.host_late_ns.of_step(s));
+            const double busy_ns = median_of(search_.work.of(HostPart::kBusy).of_step(s));
+            for (size_t r = 0; r < search_.ranks(); ++r) {
+                usual_host_late_ns_.at(r, s) = late_ns;
+                usual_busy_ns_.at(r, s) = busy_ns;
+            }
+        }
+    }
 
     void find_ranks() {
         std::vector<std::vector<double>> costs(search_.ranks());
@@ -101,7 +135,7 @@ class SlowRanks {
         limits.base_rate = std::max(limits.base_rate, quantile_of(late, 0.75) / static_cast<double>(search_.steps()));
         for (size_t r = 0; r < search_.ranks(); ++r) {
             LateShape shape = shape_of(costs[r], limits);
-            if (shape.pattern == LatePattern::kNone) {
+            if (shape.pattern == LatePattern::kNone && !across_hosts_) {
                 shape = known_shape(r);
             }
             if (shape.pattern != LatePattern::kNone) {
@@ -169,7 +203,7 @@ class SlowRanks {
         const std::string when = shape.pattern == LatePattern::kPersistent ? "in each step"
                                  : shape.pattern == LatePattern::kPeriodic
                                      ? fmt::format("every {} steps", shape.every)
-                                     : fmt::format("in {} of {} steps", shape.hits, search_.steps());
+                                     : fmt::format("in {} of {} steps", shape.hits, search_.graph.steps);
         cause.evidence.insert(cause.evidence.begin(),
                               fmt::format("works {} longer than the ranks that do the same, {} (median)",
                                           fine_duration_text(slow.front().excess_ns), when));
@@ -246,14 +280,21 @@ class SlowRanks {
     }
 
     CauseSearch& search_;
+    const bool across_hosts_;
     const RankSteps usual_ns_;
-    const RankSteps usual_busy_ns_;
-    const RankSteps usual_host_late_ns_;
+    RankSteps usual_busy_ns_;
+    RankSteps usual_host_late_ns_;
+    std::vector<bool> own_of_host_;  // by rank: nobody on another host does its work
     std::vector<SlowRank> slow_;
 };
 
 }  // namespace
 
-void find_slow_ranks(CauseSearch& search) { SlowRanks(search).find(); }
+void find_slow_ranks(CauseSearch& search) {
+    if (!search.graph.has_unseen()) {  // else nobody knows whether a host was late
+        SlowRanks(search, true).find();
+    }
+    SlowRanks(search, false).find();
+}
 
 }  // namespace titan::analyzer

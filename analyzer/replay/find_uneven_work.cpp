@@ -15,6 +15,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr double kUnevenStage = 1.1;    // times the mean of the stages
+constexpr double kHostsPart = 0.5;      // of what a stage works longer: then its hosts are the cause
 constexpr double kAloneAbove = 2;       // times what the other stages differ by
 constexpr double kUnevenSpread = 0.08;  // standard deviation of the same work, as a share of it
 constexpr double kTogether = 0.6;       // correlation of parts of a step
@@ -123,6 +124,20 @@ double parts_together(const CauseSearch& search) {
     return median_of(std::move(of_ranks));
 }
 
+// By how much hosts are later with calls of these ranks than with those of all, in the mean over steps: that is no work
+// of their stage.
+double later_hosts_ns(const CauseSearch& search, const std::vector<size_t>& ranks) {
+    double sum_ns = 0;
+    for (size_t s = 0; s < search.steps(); ++s) {
+        std::vector<double> here;
+        for (const size_t r : ranks) {
+            here.push_back(search.work.host_late_ns.at(r, s));
+        }
+        sum_ns += median_of(std::move(here)) - median_of(search.work.host_late_ns.of_step(s));
+    }
+    return sum_ns / static_cast<double>(search.steps());
+}
+
 }  // namespace
 
 void find_uneven_sequences(CauseSearch& search) {
@@ -153,6 +168,9 @@ void find_uneven_sequences(CauseSearch& search) {
 }
 
 void find_uneven_stages(CauseSearch& search) {
+    if (!search.graph.tells_gpu_work()) {
+        return;
+    }
     std::map<int, std::vector<size_t>> by_stage;
     for (size_t r = 0; r < search.ranks(); ++r) {
         const RankPlace* place =
@@ -178,7 +196,8 @@ void find_uneven_stages(CauseSearch& search) {
         mean_ns += work_ns[stage] / static_cast<double>(by_stage.size());
         heaviest = work_ns[stage] > work_ns[heaviest] ? stage : heaviest;
     }
-    if (work_ns[heaviest] < kUnevenStage * mean_ns) {
+    if (work_ns[heaviest] < kUnevenStage * mean_ns ||
+        later_hosts_ns(search, by_stage[heaviest]) > kHostsPart * (work_ns[heaviest] - mean_ns)) {
         return;
     }
     std::vector<double> others_ns;

@@ -12,6 +12,7 @@ Durations recorded_durations(const StepGraph& graph) {
         durations.own_ns.push_back(node.own_ns);
         durations.run_ns.push_back(node.run_ns);
     }
+    durations.tail_ns = graph.tail_ns;
     return durations;
 }
 
@@ -51,7 +52,7 @@ double replay(const StepGraph& graph, const Durations& durations) {
     size_t played = 0;
     for (uint32_t r = 0; r < graph.ranks(); ++r) {
         if (graph.last[r] != kNoIndex) {
-            sum_ns += end_of(graph.last[r]) + graph.tail_ns[r] - graph.began_ns[r];
+            sum_ns += end_of(graph.last[r]) + durations.tail_ns[r] - graph.began_ns[r];
             ++played;
         }
     }

@@ -7,10 +7,11 @@
 
 namespace titan::analyzer {
 
-// Durations by node: those of the graph, or edited.
+// Durations by node, and of what is behind the last one by rank: those of the graph, or edited.
 struct Durations {
     std::vector<float> own_ns;
     std::vector<float> run_ns;
+    std::vector<double> tail_ns;
 };
 Durations recorded_durations(const StepGraph& graph);
 

@@ -68,7 +68,16 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     if (!graph.by_device) {
         all.missing.emplace_back(
             "GPU times are not recorded: hosts tell when ranks came to their calls, and "
-            "synchronisations when calls had ended");
+            "synchronisations when calls had ended; slow links and uneven stages the record cannot tell");
+    }
+    if (graph.has_unseen()) {
+        all.missing.push_back(fmt::format(
+            "one of {} launches is watched, and the same ones in each step: slow links, uneven stages and what slows "
+            "all ranks the record cannot tell, and what a step would be without a cause only roughly",
+            graph.sample));
+    } else if (graph.filled_in) {
+        all.missing.push_back(
+            fmt::format("one of {} launches is watched: when the others ran is taken from other steps", graph.sample));
     }
     CauseSearch search(run, timing, graph);
     find_host_parts(search);

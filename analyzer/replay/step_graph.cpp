@@ -11,29 +11,19 @@
 #include "collective_instances.h"
 #include "graph_order.h"
 #include "host/words.h"
-#include "robust.h"
+#include "node_chains.h"
 #include "same_work.h"
+#include "unseen_launches.h"
 
 namespace titan::analyzer {
 namespace {
 
 constexpr uint32_t kLeastSteps = 4;
-constexpr int64_t kMostSteps = 8192;      // numbers that lie so far apart count something else
-constexpr double kAtOnceNs = 50'000;      // a call that comes so soon after an end had queued behind it
-constexpr double kLaterNs = 300'000;      // and one so late after it had not
-constexpr double kOftenQueued = 0.15;     // share of steps in which it comes at once, and in which it comes later
-constexpr size_t kLookBack = 8;           // nodes among which is what a node waited for
-constexpr double kGoodClockNs = 3e6;      // bound of an aligned clock
-constexpr uint32_t kMostApart = 1 << 20;  // of sequence numbers of one communicator: more is damage
-
-// A node with its times, on its own host's clock.
-struct RawNode {
-    int64_t entered_ns = 0;
-    int64_t arrived_ns = 0;
-    int64_t ended_ns = 0;  // 0 unknown
-    uint32_t step = 0;
-    uint32_t row = kNoIndex;
-};
+constexpr int64_t kMostSteps = 8192;        // numbers that lie so far apart count something else
+constexpr int64_t kFilledInNs = 2'000'000;  // how exact moments are that nobody saw
+constexpr double kFilledInShare = 0.02;     // of a step, likewise
+constexpr double kGoodClockNs = 3e6;        // bound of an aligned clock
+constexpr uint32_t kMostApart = 1 << 20;    // of sequence numbers of one communicator: more is damage
 
 // The meetings of one communicator, or of one pair of its ranks in one direction, by sequence number.
 struct Channel {
@@ -88,6 +78,7 @@ class GraphBuilder {
         for (const uint32_t process : graph_.processes) {
             clocks_are_good_ &= clocks_.aligned(process) && clocks_.bound_ns(process) <= kGoodClockNs;
             graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
+            known_ns_.push_back(resolution_ns(run_.processes[process]));
             add_process(process);
         }
         graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
@@ -172,6 +163,7 @@ class GraphBuilder {
         const History& history = process.history;
         const uint32_t oldest = history.size() - static_cast<uint32_t>(process.call_times.size());
         const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
+        const int32_t middle_step = graph_.first_step + static_cast<int32_t>(graph_.steps / 2);
         const uint32_t until = end_of_last(process);
         channels_of_.assign(history.signatures.size(), nullptr);
         const auto step_at = [&](size_t& i, uint32_t place) {
@@ -182,7 +174,7 @@ class GraphBuilder {
         };
         size_t profile = 0;
         int64_t entered_ns = process.call_times_from_ns;
-        uint64_t calls_of_last_step = all_roles_[index];
+        uint64_t calls_of_a_step = all_roles_[index];
         bool open = false;  // the newest node is of this process, and of the call before
         for (uint32_t i = 0; i < process.call_times.size(); ++i) {
             const CallTimes& times = process.call_times[i];
@@ -201,12 +193,12 @@ class GraphBuilder {
             const bool joins = open && (times.sequence & CallTimes::kWithBefore) != 0;
             add_call(index, call, times, entered_ns, static_cast<uint32_t>(step - graph_.first_step), joins);
             open = true;
-            if (step == last_step) {
-                calls_of_last_step = mix_hash(calls_of_last_step, words_of(process.members[call.row], call, joins));
+            if (step == middle_step) {
+                calls_of_a_step = mix_hash(calls_of_a_step, words_of(process.members[call.row], call, joins));
             }
         }
         const auto role = static_cast<uint32_t>(role_numbers_.size());
-        graph_.roles.push_back(role_numbers_.try_emplace(calls_of_last_step, role).first->second);
+        graph_.roles.push_back(role_numbers_.try_emplace(calls_of_a_step, role).first->second);
     }
 
     // Equal for ranks that make the same call at the same place of a step: stages of a pipeline take turns differently.
@@ -238,7 +230,7 @@ class GraphBuilder {
         };
         if (!joins) {
             graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
-            raw_.push_back({entered_ns, 0, 0, step, call.row});
+            raw_.push_back({entered_ns, 0, 0, step, call.row, call.kind});
         }
         RawNode& node = raw_.back();
         const int64_t started_ns = at(times.started);
@@ -324,87 +316,50 @@ class GraphBuilder {
         }
     }
 
-    // How calls came to the end of the one of their communicator before, in a slot, over all steps and ranks of a role.
-    struct Following {
-        uint32_t seen = 0;
-        uint32_t at_once = 0;
-        uint32_t later = 0;
-
-        bool overlaps() const {
-            const auto often = [this](uint32_t count) { return count > kOftenQueued * seen; };
-            return seen != 0 && often(at_once) && often(later);
+    // By rank: when its steps began, as far as the host had waited for the GPU then; between such moments evenly.
+    std::vector<int64_t> moments_of(size_t r) const {
+        const Process& process = run_.processes[graph_.processes[r]];
+        std::vector<int64_t> begin_ns(graph_.steps + 1, 0);
+        std::vector<size_t> known;
+        for (size_t s = 0; s <= graph_.steps; ++s) {
+            const StepProfile* const before = profile_of(process, graph_.first_step + static_cast<int32_t>(s) - 1);
+            if (before != nullptr && before->sync_ns > 0) {
+                begin_ns[s] = before->end_ns;
+                known.push_back(s);
+            }
         }
-    };
-
-    // As far as the record is exact.
-    bool ends_before(size_t r, uint32_t one, uint32_t next) const {
-        const int64_t known_ns = resolution_ns(run_.processes[graph_.processes[r]]);
-        return raw_[one].ended_ns != 0 && raw_[one].ended_ns <= raw_[next].arrived_ns + known_ns;
+        if (known.size() < 2) {
+            return {};
+        }
+        const auto step_ns = static_cast<double>(begin_ns[known.back()] - begin_ns[known.front()]) /
+                             static_cast<double>(known.back() - known.front());
+        for (size_t s = 0, i = 0; s <= graph_.steps; ++s) {
+            i += i + 1 < known.size() && known[i + 1] <= s ? 1 : 0;
+            const size_t from = known[i];
+            const bool between = s > from && i + 1 < known.size();
+            const double every_ns = !between ? step_ns
+                                             : static_cast<double>(begin_ns[known[i + 1]] - begin_ns[from]) /
+                                                   static_cast<double>(known[i + 1] - from);
+            begin_ns[s] =
+                begin_ns[from] + static_cast<int64_t>((static_cast<double>(s) - static_cast<double>(from)) * every_ns);
+        }
+        return begin_ns;
     }
 
-    // A node's own time counts from what ended last before it came, or, where nothing has ended since the node before
-    // it came, from that.
-    void chain_nodes() {
+    void fill_in_unseen() {
+        StepMoments moments;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
-            std::vector<uint32_t> came;
-            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-                came.push_back(n);
-            }
-            std::stable_sort(came.begin(), came.end(),
-                             [this](uint32_t a, uint32_t b) { return raw_[a].arrived_ns < raw_[b].arrived_ns; });
-            for (size_t i = 1; i < came.size(); ++i) {
-                StepNode& node = graph_.nodes[came[i]];
-                node.before = came[i - 1];
-                int64_t since_ns = raw_[came[i - 1]].arrived_ns;
-                for (size_t j = i - std::min<size_t>(i, kLookBack); j < i; ++j) {
-                    if (ends_before(r, came[j], came[i]) && raw_[came[j]].ended_ns > since_ns) {
-                        node.before = came[j];
-                        node.after_end = true;
-                        since_ns = raw_[came[j]].ended_ns;
-                    }
-                }
-            }
-            graph_.last.push_back(came.empty() ? kNoIndex : came.back());
-            came_.push_back(std::move(came));
+            moments.push_back(moments_of(r));
         }
-    }
-
-    void find_overlaps() {
-        std::vector<std::vector<Following>> slots;  // by role
-        const auto slot_of = [&](size_t r, uint32_t n) -> Following& {
-            slots.resize(std::max<size_t>(slots.size(), graph_.roles[r] + 1));
-            std::vector<Following>& of_role = slots[graph_.roles[r]];
-            of_role.resize(std::max<size_t>(of_role.size(), graph_.nodes[n].slot + 1));
-            return of_role[graph_.nodes[n].slot];
-        };
-        const auto for_each_following = [&](const auto& visit) {
-            for (size_t r = 0; r < graph_.ranks(); ++r) {
-                for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-                    const uint32_t before = graph_.nodes[n].before;
-                    if (graph_.nodes[n].after_end && raw_[before].row == raw_[n].row) {
-                        visit(r, n, before);
-                    }
-                }
+        if (fill_unseen(moments, clocks_, graph_, raw_)) {
+            graph_.filled_in = true;
+            for (int64_t& known_ns : known_ns_) {
+                known_ns = std::max({known_ns, kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
             }
-        };
-        for_each_following([&](size_t r, uint32_t n, uint32_t before) {
-            const auto known_ns = static_cast<double>(resolution_ns(run_.processes[graph_.processes[r]]));
-            const auto after_ns = static_cast<double>(raw_[n].arrived_ns - raw_[before].ended_ns);
-            Following& slot = slot_of(r, n);
-            ++slot.seen;
-            slot.at_once += after_ns < known_ns + kAtOnceNs ? 1 : 0;
-            slot.later += after_ns > 2 * known_ns + kLaterNs ? 1 : 0;
-        });
-        for_each_following([&](size_t r, uint32_t n, uint32_t before) {
-            if (slot_of(r, n).overlaps()) {
-                graph_.nodes[n].after_end = false;
-                graph_.nodes[n].after = before;
-            }
-        });
+        }
     }
 
     void fill_nodes() {
-        complete_arrivals();
         graph_.nodes.resize(raw_.size());
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             uint32_t slot = 0;
@@ -414,50 +369,15 @@ class GraphBuilder {
                 graph_.nodes[n].slot = slot;
             }
         }
-        chain_nodes();
-        find_overlaps();
-        fill_own_times();
-        bound_queued();
-        fill_run_times();
-    }
-
-    // When a node that came right at the end of what it queued behind would have come without that, is not known: no
-    // later, and hardly later than where it did not queue.
-    void bound_queued() {
-        std::vector<std::vector<std::vector<double>>> free_ns;  // by role and slot
-        const auto slot_of = [&](size_t r, uint32_t n) -> std::vector<double>& {
-            free_ns.resize(std::max<size_t>(free_ns.size(), graph_.roles[r] + 1));
-            auto& of_role = free_ns[graph_.roles[r]];
-            of_role.resize(std::max<size_t>(of_role.size(), graph_.nodes[n].slot + 1));
-            return of_role[graph_.nodes[n].slot];
-        };
-        const auto for_each_queued = [&](const auto& visit) {
-            for (size_t r = 0; r < graph_.ranks(); ++r) {
-                const auto known_ns = static_cast<double>(resolution_ns(run_.processes[graph_.processes[r]]));
-                for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-                    if (const uint32_t after = graph_.nodes[n].after; after != kNoIndex) {
-                        const auto later_ns = static_cast<double>(raw_[n].arrived_ns - raw_[after].ended_ns);
-                        visit(r, n, later_ns < known_ns + kAtOnceNs);
-                    }
-                }
-            }
-        };
-        for_each_queued([&](size_t r, uint32_t n, bool queued) {
-            if (!queued) {
-                slot_of(r, n).push_back(static_cast<double>(graph_.nodes[n].own_ns));
-            }
-        });
-        for (auto& of_role : free_ns) {
-            for (std::vector<double>& of_slot : of_role) {
-                of_slot.assign(1, median_of(of_slot));
-            }
+        if (graph_.sample > 1) {
+            fill_in_unseen();
         }
-        for_each_queued([&](size_t r, uint32_t n, bool queued) {
-            if (queued) {
-                float& own_ns = graph_.nodes[n].own_ns;
-                own_ns = std::min(own_ns, static_cast<float>(slot_of(r, n).front()));
-            }
-        });
+        complete_arrivals();
+        chain_nodes(raw_, known_ns_, came_, graph_);
+        fill_own_times();
+        bound_queued(raw_, known_ns_, graph_);
+        mark_beside();
+        fill_run_times();
     }
 
     double common_ns(size_t r, int64_t time_ns) const {
@@ -481,6 +401,8 @@ class GraphBuilder {
                 !any ? 0 : std::max(raw_[graph_.last[r]].ended_ns, raw_[graph_.last[r]].arrived_ns);
             graph_.tail_ns.push_back(
                 last == nullptr || !any ? 0 : static_cast<double>(std::max<int64_t>(0, last->end_ns - ended_ns)));
+            graph_.carried_ns.resize((r + 1) * graph_.steps, 0);
+            graph_.carried_ns.back() = static_cast<float>(graph_.tail_ns.back());
             for (const uint32_t n : came_[r]) {
                 StepNode& node = graph_.nodes[n];
                 const uint32_t before = node.before;
@@ -490,6 +412,38 @@ class GraphBuilder {
                 node.own_ns = static_cast<float>(raw_[n].arrived_ns - since_ns);  // below 0: seen late
                 node.host_late = raw_[n].entered_ns > since_ns &&
                                  raw_[n].entered_ns - since_ns > (raw_[n].arrived_ns - since_ns) / 2;
+                if (node.slot == 0 && node.step != 0 && node.host_late) {
+                    note_carried(r, raw_[n], since_ns);
+                }
+            }
+        }
+    }
+
+    // Of the host's time up to the first node of a step, what it spent in the step before.
+    void note_carried(size_t r, const RawNode& first, int64_t since_ns) {
+        const StepProfile* const before =
+            profile_of(run_.processes[graph_.processes[r]], graph_.first_step + static_cast<int32_t>(first.step) - 1);
+        if (before != nullptr) {
+            const int64_t until_ns = std::min(before->end_ns, first.entered_ns);
+            graph_.carried_ns[r * graph_.steps + first.step - 1] =
+                static_cast<float>(std::max<int64_t>(0, until_ns - since_ns));
+        }
+    }
+
+    // Calls on several streams behind the same work: the time until the last of them counts once.
+    void mark_beside() {
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            const uint32_t first = graph_.begin[r];
+            std::vector<uint32_t> longest(2 * size_t{graph_.begin[r + 1] - first}, kNoIndex);  // by what they follow
+            for (uint32_t n = first; n < graph_.begin[r + 1]; ++n) {
+                StepNode& node = graph_.nodes[n];
+                if (node.before == kNoIndex) {
+                    continue;
+                }
+                uint32_t& other = longest[2 * size_t{node.before - first} + (node.after_end ? 1 : 0)];
+                const bool is_longer = other == kNoIndex || node.own_ns > graph_.nodes[other].own_ns;
+                (is_longer && other != kNoIndex ? graph_.nodes[other] : node).beside = other != kNoIndex;
+                other = is_longer ? n : other;
             }
         }
     }
@@ -510,7 +464,7 @@ class GraphBuilder {
             const Process& process = run_.processes[graph_.processes[r]];
             const StepRoute& route = graph_.routes[graph_.meeting_route[meeting]];
             const bool sends = route.is_pair() && process.members[raw_[n].row].rank == route.from;
-            const auto known_ns = static_cast<double>(resolution_ns(process));
+            const auto known_ns = static_cast<double>(known_ns_[r]);
             if (sends && raw_[n].ended_ns != 0 && common_ns(r, raw_[n].ended_ns) + known_ns < last_ns[meeting]) {
                 graph_.pieces[piece] |= StepGraph::kDoesNotWait;
             }
@@ -580,6 +534,7 @@ class GraphBuilder {
     std::vector<uint32_t> all_roles_;
     StepGraph graph_;
     std::vector<RawNode> raw_;
+    std::vector<int64_t> known_ns_;  // by rank: how late its device's times may be
     std::unordered_map<ChannelKey, Channel, HashOfKey> channels_;
     std::unordered_map<uint64_t, uint32_t> routes_;
     std::unordered_map<uint64_t, uint32_t> role_numbers_;

@@ -33,6 +33,7 @@ struct StepNode {
     uint32_t before = kNoIndex;  // the node that came before it on its rank; of the first none
     uint32_t after = kNoIndex;   // overlapping node of the same communicator, behind which it queues
     bool after_end = false;      // its own time counts from the end of the one before, else from when that came
+    bool beside = false;         // a longer one counts its own time from the same moment: no time of its own
     bool host_late = false;      // its host made the call when the GPU had nothing left to do
 };
 
@@ -58,6 +59,7 @@ struct StepGraph {
     std::vector<uint32_t> last;           // by rank: the node that came last; kNoIndex: it has none
     std::vector<double> began_ns;         // a rank's first step, on one clock
     std::vector<double> tail_ns;          // from the end of its last node to that of its last step
+    std::vector<float> carried_ns;        // by rank and step: time behind its calls, which counts to the next call
     std::vector<uint32_t> piece_begin;    // of node n: pieces [piece_begin[n], piece_begin[n + 1])
     std::vector<uint32_t> pieces;         // meetings, with kDoesNotWait
     std::vector<uint32_t> meeting_size;   // number of nodes
@@ -70,9 +72,13 @@ struct StepGraph {
     bool by_device = true;   // GPUs were watched on all ranks
     double step_ns = 0;      // recorded: mean over ranks and steps
     uint32_t sample = 1;     // every n-th launch of the GPUs is seen
+    bool filled_in = false;  // and when the others came and ended is taken from other steps
     uint32_t forced = 0;     // nodes whose meetings did not come together as recorded
 
     size_t ranks() const { return processes.size(); }
+    bool has_unseen() const { return sample > 1 && !filled_in; }
+    bool tells_gpu_work() const { return by_device && !has_unseen(); }
+    float carried_of(size_t rank, size_t step) const { return carried_ns[rank * steps + step]; }
     size_t rank_of(uint32_t node) const {
         return static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), node) - begin.begin()) - 1;
     }

@@ -44,6 +44,23 @@ void add_profile(const Process& process, const StepProfile& step, size_t rank, s
     }
 }
 
+// Of the spans of a step, those behind its calls are the last.
+void carry_over(const StepGraph& graph, size_t rank, StepWork& work) {
+    for (size_t part = 0; part < work.host_ns.size(); ++part) {
+        RankSteps& of_part = work.host_ns[part];
+        for (size_t step = graph.steps; step-- > 0;) {
+            const double carried_ns =
+                std::min(of_part.at(rank, step), static_cast<double>(graph.carried_of(rank, step)));
+            if (part == static_cast<size_t>(HostPart::kOneGap)) {
+                of_part.at(rank, step + 1) = std::max(of_part.at(rank, step + 1), carried_ns);
+            } else {
+                of_part.at(rank, step) -= carried_ns;
+                of_part.at(rank, step + 1) += carried_ns;
+            }
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<double> RankSteps::of_rank(size_t rank) const {
@@ -68,17 +85,20 @@ double RankSteps::sum() const {
 }
 
 StepWork step_work(const Run& run, const StepGraph& graph) {
-    const RankSteps none(graph.ranks(), graph.steps);
+    const RankSteps none(graph.ranks(), graph.steps + 1);
     StepWork work{none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, true};
     for (size_t r = 0; r < graph.ranks(); ++r) {
         graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
             const size_t step = graph.nodes[first].step;
             for (uint32_t n = first; n < end; ++n) {
-                work.work_ns.at(r, step) += static_cast<double>(graph.nodes[n].own_ns);
-                work.host_late_ns.at(r, step) +=
-                    graph.nodes[n].host_late ? static_cast<double>(graph.nodes[n].own_ns) : 0;
+                const StepNode& node = graph.nodes[n];
+                const double own_ns = node.beside ? 0 : static_cast<double>(node.own_ns);
+                work.work_ns.at(r, step) += own_ns;
+                work.host_late_ns.at(r, step) += node.host_late ? own_ns : 0;
             }
         });
+        work.work_ns.at(r, graph.steps) = graph.tail_ns[r];
+        work.host_late_ns.at(r, graph.steps) = graph.tail_ns[r];
         const Process& process = run.processes[graph.processes[r]];
         size_t known = 0;
         for (const StepProfile& step : process.steps) {
@@ -89,6 +109,7 @@ StepWork step_work(const Run& run, const StepGraph& graph) {
             }
         }
         work.has_profiles &= known == graph.steps && process.sees.host_calls;
+        carry_over(graph, r, work);
     }
     return work;
 }

@@ -9,7 +9,7 @@
 
 namespace titan::analyzer {
 
-// A number for each rank in each step.
+// A number for each rank in each step, and in what is behind the calls of the last one.
 class RankSteps {
   public:
     RankSteps(size_t ranks, size_t steps) : steps_(steps), values_(ranks * steps, 0) {}
@@ -30,6 +30,7 @@ class RankSteps {
 // Ways in which a host spends time in a step.
 enum class HostPart : uint8_t { kCheckpoint, kDataLoading, kCollector, kCompile, kAllocator, kOneGap, kBusy, kCount };
 
+// The host's time behind the last call of a step counts to the step after it, as the own time of its first call does.
 struct StepWork {
     RankSteps work_ns;               // own times of the nodes
     std::vector<RankSteps> host_ns;  // by HostPart

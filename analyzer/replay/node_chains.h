@@ -1,0 +1,30 @@
+// What each node of a rank waited for on its own GPU: a call before it, or nothing but the work between them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "step_graph.h"
+
+namespace titan::analyzer {
+
+// A node with its times, on its own host's clock.
+struct RawNode {
+    int64_t entered_ns = 0;
+    int64_t arrived_ns = 0;
+    int64_t ended_ns = 0;  // 0 unknown
+    uint32_t step = 0;
+    uint32_t row = kNoIndex;
+    OpKind kind{};
+};
+
+// Fills `before`, `after` and `after_end` of the nodes, and `last`. `known_ns`: by rank, how late its device's times
+// may be. `came`: the nodes of each rank as they came.
+void chain_nodes(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns,
+                 std::vector<std::vector<uint32_t>>& came, StepGraph& graph);
+
+// Where a node queued behind another, its own time is known to be no longer than that; what it is likely to be, ranks
+// that did not queue tell.
+void bound_queued(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph);
+
+}  // namespace titan::analyzer

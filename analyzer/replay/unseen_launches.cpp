@@ -1,0 +1,229 @@
+// A rank's steps resemble each other. Of a call that is watched in some steps it is known where in a step it usually
+// comes and ends; the calls that are watched in a step say how far the step has come by then. Between them time is
+// taken to pass evenly, but for what hosts tell: none of their calls comes before it was made.
+#include "unseen_launches.h"
+
+#include <algorithm>
+#include <map>
+
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kLeastSamples = 3;        // of a moment that is to be known
+constexpr double kMostLeft = 0.1;          // share of calls that stay unseen
+constexpr double kHostLateNs = 2'000'000;  // a host that is later than usual holds up those who meet it
+
+struct Knot {
+    double usual_ns;  // since the step began
+    double ns;        // in this step, likewise
+};
+
+// The usual moments of one rank's steps.
+struct UsualStep {
+    size_t nodes = 0;
+    double length_ns = 0;
+    std::vector<double> arrived_ns;  // by slot
+    std::vector<double> ended_ns;
+};
+
+class Steps {
+  public:
+    Steps(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw)
+        : moments_(moments), clocks_(clocks), graph_(graph), raw_(raw), late_ns_(graph.meeting_size.size(), -1e300) {
+        for (const RawNode& node : raw) {
+            unseen_.push_back(node.arrived_ns == 0 && node.ended_ns == 0);
+        }
+    }
+
+    bool fill() {
+        bool all = true;
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            usual_.push_back(usual_step(r));
+            all &= usual_.back().nodes != 0;
+        }
+        if (!all) {
+            return false;
+        }
+        for (const bool knows_late : {false, true}) {
+            for (size_t r = 0; r < graph_.ranks(); ++r) {
+                graph_.for_each_step(r, [&](uint32_t first, uint32_t end) { fill_step(r, first, end, knows_late); });
+            }
+        }
+        size_t left = 0;
+        for (size_t n = 0; n < raw_.size(); ++n) {
+            left += unseen_[n] && raw_[n].arrived_ns == 0 ? 1 : 0;
+        }
+        return static_cast<double>(left) <= kMostLeft * static_cast<double>(raw_.size());
+    }
+
+  private:
+    int64_t begin_ns(size_t r, uint32_t n) const { return moments_[r][graph_.nodes[n].step]; }
+
+    UsualStep usual_step(size_t r) const {
+        UsualStep usual;
+        if (moments_[r].empty()) {
+            return usual;
+        }
+        std::map<size_t, size_t> lengths;
+        graph_.for_each_step(r, [&](uint32_t first, uint32_t end) { ++lengths[end - first]; });
+        const auto most = std::max_element(lengths.begin(), lengths.end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; });
+        if (most == lengths.end()) {
+            return usual;
+        }
+        std::vector<std::vector<double>> arrived(most->first), ended(most->first);
+        graph_.for_each_step(r, [&](uint32_t first, uint32_t end) {
+            for (uint32_t n = first; n < end && end - first == most->first; ++n) {
+                if (!unseen_[n] && raw_[n].arrived_ns != 0) {
+                    arrived[n - first].push_back(static_cast<double>(raw_[n].arrived_ns - begin_ns(r, n)));
+                }
+                if (raw_[n].ended_ns != 0) {
+                    ended[n - first].push_back(static_cast<double>(raw_[n].ended_ns - begin_ns(r, n)));
+                }
+            }
+        });
+        for (size_t slot = 0; slot < most->first; ++slot) {
+            if (ended[slot].size() < kLeastSamples) {
+                return usual;
+            }
+            // Short ones are seen to end alone.
+            if (arrived[slot].size() < kLeastSamples) {
+                arrived[slot] = ended[slot];
+            }
+            usual.arrived_ns.push_back(median_of(std::move(arrived[slot])));
+            usual.ended_ns.push_back(std::max(usual.arrived_ns.back(), median_of(std::move(ended[slot]))));
+        }
+        std::vector<double> step_ns;
+        for (size_t s = 0; s + 1 < moments_[r].size(); ++s) {
+            step_ns.push_back(static_cast<double>(moments_[r][s + 1] - moments_[r][s]));
+        }
+        usual.length_ns = median_of(std::move(step_ns));
+        usual.nodes = most->first;
+        return usual;
+    }
+
+    // A step of other calls than usual stays as it is.
+    void fill_step(size_t r, uint32_t first, uint32_t end, bool knows_late) {
+        const UsualStep& usual = usual_[r];
+        if (end - first != usual.nodes) {
+            return;
+        }
+        const std::vector<Knot> knots = knots_of(r, first, knows_late);
+        for (uint32_t n = first; n < end; ++n) {
+            if (!unseen_[n]) {
+                continue;
+            }
+            const size_t slot = n - first;
+            RawNode& node = raw_[n];
+            const int64_t due_ns = begin_ns(r, n) + static_cast<int64_t>(moment(knots, usual.arrived_ns[slot]));
+            node.arrived_ns = std::max(node.entered_ns, due_ns);
+            node.ended_ns =
+                std::max(node.arrived_ns, begin_ns(r, n) + static_cast<int64_t>(moment(knots, usual.ended_ns[slot])));
+            if (!knows_late && static_cast<double>(node.entered_ns - due_ns) > kHostLateNs) {
+                note_late(r, n);
+            }
+        }
+    }
+
+    void note_late(size_t r, uint32_t n) {
+        for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {
+            double& late_ns = late_ns_[graph_.pieces[p]];
+            late_ns = std::max(late_ns, common_ns(r, raw_[n].entered_ns));
+        }
+    }
+
+    double common_ns(size_t r, int64_t time_ns) const {
+        return static_cast<double>(clocks_.common_ns(graph_.processes[r], time_ns));
+    }
+
+    // When a host came late to what the node meets, since the node's step began; before all times: none did.
+    double late_ns(size_t r, uint32_t n) const {
+        double late_ns = -1e300;
+        for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {
+            late_ns = std::max(late_ns, late_ns_[graph_.pieces[p]]);
+        }
+        return late_ns < 0 ? late_ns : late_ns - common_ns(r, begin_ns(r, n));
+    }
+
+    std::vector<Knot> knots_of(size_t r, uint32_t first, bool knows_late) const {
+        const UsualStep& usual = usual_[r];
+        const int64_t begin = begin_ns(r, first);
+        const uint32_t step = graph_.nodes[first].step;
+        std::vector<Knot> knots{{0, 0}, {usual.length_ns, static_cast<double>(moments_[r][step + 1] - begin)}};
+        for (size_t slot = 0; slot < usual.nodes; ++slot) {
+            const RawNode& node = raw_[first + slot];
+            if (unseen_[first + slot]) {
+                continue;
+            }
+            if (node.arrived_ns != 0) {
+                knots.push_back({usual.arrived_ns[slot], static_cast<double>(node.arrived_ns - begin)});
+            }
+            if (node.ended_ns != 0) {
+                knots.push_back({usual.ended_ns[slot], static_cast<double>(node.ended_ns - begin)});
+            }
+        }
+        sort(knots);
+        for (size_t slot = 0; slot < usual.nodes && knows_late; ++slot) {
+            const uint32_t n = first + static_cast<uint32_t>(slot);
+            const double late = unseen_[n] ? late_ns(r, n) : -1e300;
+            const auto entered_ns = static_cast<double>(raw_[n].entered_ns - begin);
+            if (late <= moment(knots, usual.ended_ns[slot])) {
+                continue;
+            }
+            // Until then all went on as usual; if it was another one's host, up to the meeting.
+            const bool own_host = entered_ns + kHostLateNs > late;
+            const double until_ns = !own_host ? usual.arrived_ns[slot] : slot == 0 ? 0 : usual.ended_ns[slot - 1];
+            const auto behind = std::upper_bound(knots.begin(), knots.end(), until_ns,
+                                                 [](double ns, const Knot& knot) { return ns < knot.usual_ns; });
+            if (behind == knots.begin()) {
+                continue;
+            }
+            const Knot before = *std::prev(behind);
+            knots.push_back({until_ns, before.ns + (until_ns - before.usual_ns)});
+            knots.push_back({own_host ? usual.arrived_ns[slot] : usual.ended_ns[slot], late});
+            sort(knots);
+        }
+        return knots;
+    }
+
+    static void sort(std::vector<Knot>& knots) {
+        std::stable_sort(knots.begin(), knots.end(),
+                         [](const Knot& a, const Knot& b) { return a.usual_ns < b.usual_ns; });
+        for (size_t i = 1; i < knots.size(); ++i) {
+            knots[i].ns = std::max(knots[i].ns, knots[i - 1].ns);
+        }
+    }
+
+    // Between two knots time passes evenly, outside as usual.
+    static double moment(const std::vector<Knot>& knots, double usual_ns) {
+        const auto behind = std::upper_bound(knots.begin(), knots.end(), usual_ns,
+                                             [](double ns, const Knot& knot) { return ns < knot.usual_ns; });
+        if (behind == knots.begin()) {
+            return knots.front().ns + usual_ns - knots.front().usual_ns;
+        }
+        const Knot& before = *std::prev(behind);
+        if (behind == knots.end()) {
+            return before.ns + usual_ns - before.usual_ns;
+        }
+        return before.ns +
+               (behind->ns - before.ns) * (usual_ns - before.usual_ns) / (behind->usual_ns - before.usual_ns);
+    }
+
+    const StepMoments& moments_;
+    const Clocks& clocks_;
+    const StepGraph& graph_;
+    std::vector<RawNode>& raw_;
+    std::vector<UsualStep> usual_;  // by rank
+    std::vector<bool> unseen_;      // by node
+    std::vector<double> late_ns_;   // by meeting: when a host came to it that was late, on the common clock
+};
+
+}  // namespace
+
+bool fill_unseen(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw) {
+    return Steps(moments, clocks, graph, raw).fill();
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,21 @@
+// When calls came and ended of which the GPU was not watched, because only every n-th launch is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "clocks.h"
+#include "node_chains.h"
+#include "step_graph.h"
+
+namespace titan::analyzer {
+
+// By rank and step, and behind the last one: when it began, by moments at which the host had waited for the GPU.
+// Empty for a rank without such.
+using StepMoments = std::vector<std::vector<int64_t>>;
+
+// Fills in arrivals and ends that nobody saw, from where in a step they usually are: each slot is watched in some
+// steps if the number of launches of a step is no multiple of the sample. True if hardly any is left.
+bool fill_unseen(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw);
+
+}  // namespace titan::analyzer
