@@ -19,6 +19,7 @@
 #include "host/timed_commands.h"
 #include "host/words.h"
 #include "new_dumps.h"
+#include "one_line.h"
 #include "verdict_files.h"
 
 namespace titan::analyzer {
@@ -219,14 +220,8 @@ class Watch {
     }
 
     std::string line(const Run& run, const Diagnosis& diagnosis, const VerdictFiles& files) const {
-        const std::string what = diagnosis.findings.empty()
-                                     ? "CANNOT TELL: " + diagnosis.cannot_tell
-                                     : fmt::format("{} ({}): {}", name_of(diagnosis.findings.front().kind),
-                                                   name_of(diagnosis.findings.front().confidence),
-                                                   diagnosis.findings.front().summary.text());
-        return fmt::format("{}VERDICT on run {} attempt {}: {}; all of it: {}\n",
-                           is_under_titan_run() ? "titan-run: " : "", run.id, run.attempt, printable(what),
-                           printable(files.text_path()));
+        return fmt::format("{}VERDICT on {}; all of it: {}\n", is_under_titan_run() ? "titan-run: " : "",
+                           one_line(run, diagnosis), printable(files.text_path()));
     }
 
     void hand_on(const VerdictFiles& files) {

@@ -62,12 +62,12 @@ struct Records {
 
 // "2 by the program itself ("the loss is too high")".
 std::string records_text(const Records& records) {
-    constexpr size_t kMostBytes = 80;
+    constexpr size_t kMostCharacters = 80;
     std::string text = fmt::format("{} {}", records.count, records.origin);
     if (records.reasons.empty()) {
         return text;
     }
-    const std::string reason = shortened(*records.reasons.begin(), kMostBytes);
+    const std::string reason = shortened(*records.reasons.begin(), kMostCharacters);
     const size_t others = records.reasons.size() - 1;
     return text + fmt::format(" (\"{}\"{})", reason,
                               others == 0 ? "" : fmt::format(" and {}", counted(others, "other reason")));
@@ -79,7 +79,7 @@ std::string hosts_text(const Run& run) {
                                    : fmt::format(" on {} hosts", run.hosts.size());
 }
 
-// ", newest of 2026-11-22 08:27:56 +01:00; the dumps of 08:27:49 are older (--no-rings reads those)".
+// ", newest of 2026-11-22 08:27:56 +01:00; dumps of 2026-11-22 08:27:49 +01:00 are older: --no-rings reads those".
 std::string moment_text(const Run& run) {
     int64_t newest_ns = 0;
     int64_t replaced_ns = 0;
