@@ -183,10 +183,14 @@ class EndJudge {
         return called_a_hang(waiting) || (waiting.timeout_ns != 0 && waiter.age_ns >= waiting.watchdog_ns());
     }
 
-    // When a watchdog called it a hang, or would have: one that wrote no dump then lived on.
+    // When a watchdog called it a hang, or would have: one that wrote no dump then lived on. A ring that is newer than
+    // its dump goes on.
     int64_t confirmed_ns(const Waiter& waiter) {
         const Process& waiting = run_.process(waiter.member);
-        return called_a_hang(waiting) ? waiting.now_ns : waiting.now_ns - (waiter.age_ns - waiting.watchdog_ns());
+        if (!called_a_hang(waiting)) {
+            return waiting.now_ns - (waiter.age_ns - waiting.watchdog_ns());
+        }
+        return waiting.source.replaced_ns != 0 ? waiting.source.replaced_ns : waiting.now_ns;
     }
 
     // A watchdog had called it a hang when this process still lived, so its end is not what the others wait for.

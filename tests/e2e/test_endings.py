@@ -28,7 +28,8 @@ class Endings(harness.Case):
                                                    TITANTRACE_GPU_PROGRESS=method)
                     ranks[0].wait_says("done")
                     harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 10, "both ranks dump")
-                    self.assertIn("ncclCommAbort with unfinished calls", ranks[0].stderr)
+                    said = "".join(rank.stderr for rank in ranks)
+                    self.assertIn("ncclCommAbort with unfinished calls", said)
                     self.place.go()
                     self.assertEqual([rank.wait() for rank in ranks], [0, 0])
 

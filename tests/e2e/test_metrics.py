@@ -100,7 +100,7 @@ class Metrics(harness.Case):
         """In its own words, or their beginning."""
         program = "import sys, titantrace; titantrace.step(1); titantrace.dump(sys.argv[1])"
         env = self.place.env(RANK=0, WORLD_SIZE=1, PYTHONPATH=harness.ROOT / "python")
-        for reason, told in (("the loss is 7", "the loss is 7"), ("x" + "\u00fc" * 60, "x" + "\u00fc" * 39 + "...")):
+        for reason, told in (("the loss is 7", "the loss is 7"), ("x" + "\u00fc" * 120, "x" + "\u00fc" * 76 + "...")):
             self.assertEqual(self.place.start([sys.executable, "-c", program, reason], env).wait(), 0)
             report = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--no-rings"],
                                     self.place.env(preload=False)).stdout

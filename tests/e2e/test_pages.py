@@ -38,6 +38,7 @@ NOT_HERE = {
 }
 
 ANSWERS = (0, 1, 3)  # nothing wrong, findings, cannot tell: 2 and others mean that it did not run
+WITHOUT_PAGE = "was built without the page"  # by npm, which a build need not have
 
 
 def commands_of(block, language):
@@ -109,6 +110,9 @@ class Pages(harness.Case):
                 if row is None:
                     with self.subTest(page=page.name, command=command):
                         done = self.paste(command)
+                        if WITHOUT_PAGE in done.stderr:
+                            print(f"{command}: not tried, as this build is without the page")
+                            continue
                         self.assertIn(done.status, ANSWERS, done.stderr)
                         pasted += 1
         self.assertGreater(pasted, 30)

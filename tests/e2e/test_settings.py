@@ -22,6 +22,7 @@ BAD = {
     "TITANTRACE_DUMP_ON": "signal,moon",
     "TITANTRACE_STACKS": "some",
     "TITANTRACE_KEEP": "-1",
+    "TITANTRACE_GROUP": "nobody-of-that-name",
     "TITANTRACE_RINGS_MIB": "few",
     "TITANTRACE_RINGS_DAYS": "-7",
     "TITANTRACE_COLLECTIVES": "many",
