@@ -59,7 +59,7 @@ class Stacks(harness.Case):
 
     def test_text(self):
         self.dump("kinds")
-        for arguments, wanted in (((), "main"), (("--all-threads",), "spinning()"),
+        for arguments, wanted in (((), "main"), (("--all-threads",), "spinning at"),
                                   (("--list",), "blocks all signals")):
             done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", self.place.dumps,
                                    "--no-rings", *arguments],
