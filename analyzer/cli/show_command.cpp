@@ -84,7 +84,7 @@ Command show_command(CommandLine& app) {
     command.option("--state", arguments->options.state,
                    "entered, grouped, launching, enqueued, pending, started, finished, failed, returned, captured");
     command.option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
-    command.option("--last", arguments->options.last, "only the newest N of each rank");
+    command.option("--last", arguments->options.last, "only the newest N of each rank").positive();
     std::vector<CommandOption> kinds;  // each excludes the others
     const auto kind = [&](const char* name, bool& chosen, const char* meaning) {
         CommandOption option = command.flag(name, chosen, meaning);

@@ -1,7 +1,10 @@
 #include "host/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
+
+#include "host/words.h"
 
 namespace titan {
 namespace {
@@ -15,6 +18,32 @@ CLI::Validator number_that(bool (*fits)(double), const char* what) {
                                                  : std::string("must be a number ") + what + ", not '" + text + "'";
             },
             ""};
+}
+
+std::string name_in(const std::string& argument) { return argument.substr(0, argument.find('=')); }
+
+// "; did you mean --rank?" where an option of the command that was given is misspelt.
+std::string option_meant(const CLI::App& app, const std::vector<std::string>& arguments) {
+    const std::vector<CLI::App*> commands = app.get_subcommands();
+    const CLI::App& command = commands.empty() ? app : *commands.front();
+    std::vector<std::string> names;
+    for (const CLI::Option* const option : command.get_options()) {
+        for (const std::string& name : option->get_lnames()) {
+            names.push_back("--" + name);
+        }
+    }
+    const auto end = std::find(arguments.begin(), arguments.end(), "--");
+    const auto unknown = std::find_if(arguments.begin(), end, [&](const std::string& argument) {
+        return argument.starts_with("--") && command.get_option_no_throw(name_in(argument)) == nullptr;
+    });
+    if (unknown == end) {
+        return {};
+    }
+    const auto others = app.get_subcommands([&](const CLI::App* other) {
+        return other->get_option_no_throw(name_in(*unknown)) != nullptr;  // it is not misspelt
+    });
+    const std::string near = others.empty() ? nearest_word(name_in(*unknown), names) : std::string();
+    return near.empty() ? near : "; did you mean " + near + "?";
 }
 
 }  // namespace
@@ -89,7 +118,7 @@ std::optional<int> CommandLine::parse(int argc, char** argv) {
         app_->parse(argc, argv);
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() != 0) {
-            throw CommandLineError(error.what());
+            throw CommandLineError(error.what() + option_meant(*app_, {argv + 1, argv + argc}));
         }
         return app_->exit(error);  // --help and --version come this way, too
     }

@@ -454,6 +454,9 @@ class Files(Dumps):
         for arguments, words in ((["shwo", path], f"did you mean: titan-analyze show {path}"),
                                  ([path, "stacks"], f"the command comes first: titan-analyze stacks {path}"),
                                  ([path, "--rank", "1"], f"titan-analyze show {path} --rank 1"),
+                                 (["show", path, "--rnak=1"], "did you mean --rank?"),
+                                 ([path, "--onelin"], "did you mean --oneline?"),
+                                 (["show", path, "--last", "0"], "must be a number above 0"),
                                  ([path, "--attempt", "-1"], "must be a number of at least 0")):
             with self.subTest(arguments=arguments):
                 told = self.say(*arguments)
