@@ -256,7 +256,7 @@ Command watch_command(CommandLine& app) {
     command.option("--on-verdict", arguments->command, "run this for each verdict, with its JSON as input");
     command.flag("--once", arguments->once, "end after the first verdict");
     command.flag("--json", arguments->json, "print the whole diagnosis as JSON instead of one line");
-    command.option("--hang-after-s", arguments->diagnose.hang_after_s, "as for the diagnosis").not_negative();
+    add_hang_after(command, arguments->diagnose.hang_after_s);
     command
         .option("--after-s", arguments->after_s,
                 "look at dumps only this long after the last one: another one that waits may be nearer")

@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "diagnose.h"
 #include "host/words.h"
+#include "report_parts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -50,8 +51,7 @@ int run_why(const WhyArguments& arguments) {
     }
     const std::vector<int> known = ranks_of_run(*run);
     if (!std::binary_search(known.begin(), known.end(), *rank)) {
-        return fail(fmt::format("there is no rank {} in run {} attempt {}; there {} {}", *rank,
-                                run->id.empty() ? "(unnamed)" : run->id, run->attempt,
+        return fail(fmt::format("there is no rank {} in {}; there {} {}", *rank, run_title(*run),
                                 verb_form(known.size(), "is", "are"), ranks_text(known)));
     }
     const DiagnoseOptions options{.hang_after_s = arguments.hang_after_s};

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "digest_sections.h"
 #include "formats/container/digest_file.h"
 #include "host/file_bytes.h"
+#include "host/this_host.h"
 #include "host/words.h"
 #include "load_files.h"
 #include "pack_process.h"
@@ -50,11 +50,6 @@ std::optional<Error> write_digest(const std::string& path, const std::vector<con
 std::string name_of_node(const Process& process) {
     return fmt::format("{}-{}.digest", safe_file_name(process.host.empty() ? "host" : process.host),
                        safe_file_name(process.boot_id.empty() ? "boot" : process.boot_id.substr(0, 8)));
-}
-
-std::string this_host() {
-    char name[256] = {};
-    return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 }  // namespace

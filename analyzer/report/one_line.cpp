@@ -17,10 +17,7 @@ constexpr size_t kMostOfName = 80;
 constexpr size_t kMostHosts = 4;
 
 std::string run_name(const Run& run) {
-    return run.id.empty() && run.processes.empty()
-               ? std::string()
-               : fmt::format("run {} attempt {}: ", run.id.empty() ? "(unnamed)" : shortened(run.id, kMostOfName),
-                             run.attempt);
+    return run.id.empty() && run.processes.empty() ? std::string() : run_title(run, kMostOfName) + ": ";
 }
 
 // "; on node-3 (pid 4711)"; empty where the records do not tell.

@@ -116,6 +116,11 @@ std::string labels_text(const Run& run) {
 
 }  // namespace
 
+std::string run_title(const Run& run, size_t most_characters) {
+    return fmt::format("run {} attempt {}", run.id.empty() ? "(unnamed)" : shortened(run.id, most_characters),
+                       run.attempt);
+}
+
 int64_t newest_step(const Run& run) {
     int64_t newest = -1;
     for (const Process& process : run.processes) {
@@ -167,8 +172,8 @@ std::string outline_text(const Run& run) {
     }
     const std::string ranks = run.world_size > 0 ? fmt::format("{} of {} ranks", run.ranks.size(), run.world_size)
                                                  : fmt::format("{} ranks", run.processes.size());
-    return fmt::format("run {} attempt {}: {}{}; records: {}{}{}{}", run.id.empty() ? "(unnamed)" : run.id, run.attempt,
-                       ranks, hosts_text(run), list, moment_text(run), passed_over_text(run), labels_text(run));
+    return fmt::format("{}: {}{}; records: {}{}{}{}", run_title(run), ranks, hosts_text(run), list, moment_text(run),
+                       passed_over_text(run), labels_text(run));
 }
 
 }  // namespace titan::analyzer

@@ -15,6 +15,9 @@ namespace titan::analyzer {
 // "run job-17 attempt 0: 8 of 8 ranks on host node-3; dumps: 7 followed another rank's dump, 1 by the watchdog".
 std::string outline_text(const Run& run);
 
+// "run job-17 attempt 0"; of a longer id only so many characters.
+std::string run_title(const Run& run, size_t most_characters = SIZE_MAX);
+
 // The newest that any rank is in; -1: none marks steps.
 int64_t newest_step(const Run& run);
 

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "base/rename_new.h"
 #include "file_time.h"
+#include "host/this_host.h"
 #include "host/words.h"
 #include "verdict_name.h"
 
@@ -21,9 +21,7 @@ constexpr int kCreate = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
 // Of this process alone, on all nodes.
 std::string temporary_name(const char* name) {
-    std::array<char, 256> host{};
-    ::gethostname(host.data(), host.size() - 1);
-    return fmt::format(".{}.{}.{}.tmp", name, safe_file_name(host.data()), ::getpid());
+    return fmt::format(".{}.{}.{}.tmp", name, safe_file_name(this_host()), ::getpid());
 }
 
 std::string name_at(int64_t written_ns, const char* ending) { return fmt::format("verdict.{}.{}", written_ns, ending); }

@@ -1,7 +1,9 @@
 #include "run/installed.h"
 
 #include <glob.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace titan::tools {
@@ -40,5 +42,17 @@ std::string find_beside(const char* const (&places)[kPlaces], const char* name) 
 
 std::string library_path() { return find_beside(kLibraryPlaces, "libtitantrace.so"); }
 std::string analyzer_path() { return find_beside(kAnalyzerPlaces, "titan-analyze"); }
+
+void become_analyzer(std::vector<std::string>& words) {
+    ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    ::unsetenv("LD_PRELOAD");
+    std::vector<char*> arguments;
+    for (std::string& word : words) {
+        arguments.push_back(word.data());
+    }
+    arguments.push_back(nullptr);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(2);
+}
 
 }  // namespace titan::tools

@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "host/command_line.h"
 #include "host/output.h"
 #include "host/program.h"
+#include "host/this_host.h"
 #include "host/words.h"
 #include "run/check.h"
 #include "run/installed.h"
@@ -139,15 +139,7 @@ void print_verdict(const Settings& settings, const std::string& run) {
     std::fflush(nullptr);
     const pid_t child = ::fork();
     if (child == 0) {
-        ::dup2(STDERR_FILENO, STDOUT_FILENO);
-        ::unsetenv("LD_PRELOAD");
-        std::vector<char*> arguments;
-        for (std::string& word : command) {
-            arguments.push_back(word.data());
-        }
-        arguments.push_back(nullptr);
-        ::execv(arguments[0], arguments.data());
-        ::_exit(2);
+        become_analyzer(command);
     }
     ::waitpid(child, nullptr, 0);
 }
@@ -201,9 +193,7 @@ std::string mark_of_this_job(bool is_first) {
     if (!is_first && !around.empty()) {
         return around;
     }
-    std::array<char, 256> host{};
-    ::gethostname(host.data(), host.size() - 1);
-    return fmt::format("{}.{}.{}", safe_file_name(host.data()), ::getpid(), process_start_ticks(::getpid()));
+    return fmt::format("{}.{}.{}", safe_file_name(this_host()), ::getpid(), process_start_ticks(::getpid()));
 }
 
 int run_program_of(const Options& options, const std::vector<std::string>& command) {

@@ -41,19 +41,11 @@ bool is_a_later_node() {
         ::_exit(0);
     }
     ::dup2(input, STDIN_FILENO);
-    ::dup2(STDERR_FILENO, STDOUT_FILENO);
-    ::unsetenv("LD_PRELOAD");
     // Signals are for the job; titan-run says when it has ended.
     sigset_t all;
     sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
-    std::vector<char*> arguments;
-    for (std::string& word : words) {
-        arguments.push_back(word.data());
-    }
-    arguments.push_back(nullptr);
-    ::execv(arguments[0], arguments.data());
-    ::_exit(2);
+    become_analyzer(words);
 }
 
 }  // namespace

@@ -131,12 +131,12 @@ Conclusion conclusion_of(const JobView& job) {
         std::erase_if(waiting, [&](int rank) {
             return std::any_of(ends.begin(), ends.end(), [&](const RankRow* row) { return row->rank == rank; });
         });
-        return {
-            std::any_of(ends.begin(), ends.end(), [](const RankRow* row) { return is_away(*row); }) ? Alert::kAlarm
-                                                                                                    : alert,
-            fmt::format("{}; {} wait{} for {}, {}", who_does_what(ends), counted(waiting.size(), "rank"),
-                        waiting.size() == 1 ? "s" : "", ends.size() == 1 ? "it" : "them", duration_text(longest_ns)),
-            ranks_of(ends)};
+        return {std::any_of(ends.begin(), ends.end(), [](const RankRow* row) { return is_away(*row); }) ? Alert::kAlarm
+                                                                                                        : alert,
+                fmt::format("{}; {} {} for {}, {}", who_does_what(ends), counted(waiting.size(), "rank"),
+                            verb_form(waiting.size(), "waits", "wait"), verb_form(ends.size(), "it", "them"),
+                            duration_text(longest_ns)),
+                ranks_of(ends)};
     }
     if (!away.empty()) {
         return {Alert::kAlarm, who_does_what(away), ranks_of(away)};

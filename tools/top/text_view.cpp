@@ -1,6 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -10,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "host/listing.h"
+#include "host/this_host.h"
 #include "host/words.h"
 #include "top/view.h"
 
@@ -18,12 +17,6 @@ namespace {
 
 constexpr size_t kRowsUnfolded = 16;
 constexpr int64_t kWorthNamingNs = 100'000'000;  // shorter waits are the job's daily life
-
-std::string host_name() {
-    char name[65] = "";
-    ::gethostname(name, sizeof(name) - 1);
-    return printable(name);
-}
 
 // Cut to the width of the terminal, between characters.
 std::string fitted(const std::string& line, size_t columns) {
@@ -293,7 +286,8 @@ void add_job(Lines& lines, const JobView& job, const std::string& where, size_t 
 
 std::string view_text(const NodeView& view, size_t columns, size_t lines_at_most, bool colour) {
     Lines lines(columns, lines_at_most, colour);
-    const std::string where = fmt::format("on {} at {}", host_name(), clock_text(view.realtime_ns).substr(0, 8));
+    const std::string where =
+        fmt::format("on {} at {}", printable(this_host()), clock_text(view.realtime_ns).substr(0, 8));
     if (view.jobs.empty()) {
         lines.add(fmt::format("titan-top {}: no traced process", where), Paint::kHeading);
     }
