@@ -8,6 +8,8 @@ import re
 import shlex
 import subprocess
 
+import nightly
+
 KNOWN = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15")
 ASK = ("import sys, sysconfig; print('%d.%d.%d%s %s' % (sys.version_info[:3] + ("
        "'t' if sysconfig.get_config_var('Py_GIL_DISABLED') else '', "
@@ -40,7 +42,7 @@ def interpreters():
 def some(found):
     """The oldest and the newest of them; all where $TITAN_NIGHTLY is set."""
     in_order = sorted(found, key=lambda python: [int(part.rstrip("t")) for part in python.version.split(".")])
-    return found if os.environ.get("TITAN_NIGHTLY") or len(found) < 3 else [in_order[0], in_order[-1]]
+    return found if nightly.IS_ON or len(found) < 3 else [in_order[0], in_order[-1]]
 
 
 def missing(found):

@@ -1,11 +1,11 @@
 """Spans in C (tracer/python_markers) are those in Python: they tell the same, cost no memory, and neither an exception
 of the program's nor torch.compile sees a difference."""
 import argparse
-import os
 import subprocess
 import unittest
 
 import package_case
+import nightly  # package_case names its directory
 from package_case import IN_PYTHON, ROOT
 
 # What the program sees of spans, and what they tell, in every way that they can be used.
@@ -151,11 +151,12 @@ see([str(inspect.signature(titantrace.span))[:5], titantrace.span.__name__, tita
      bool(titantrace.span.__doc__)])
 
 # tasks, callbacks, a task that is told while another is in a span
-async def worker(n):
+async def worker(n, turns):
     with titantrace.span(f"worker {n}"):
-        await asyncio.sleep(0.02 * n)
+        await turns[n].wait()
         with titantrace.span("inside", n=n), titantrace.span("innermost"):
             await asyncio.sleep(0)
+        turns[n + 1].set()
         if n == 2:
             raise ValueError("a task's")
 async def items():
@@ -164,7 +165,10 @@ async def items():
         yield 2
 async def main():
     with titantrace.span("main"):
-        see([repr(result) for result in await asyncio.gather(*(worker(n) for n in range(3)), return_exceptions=True)])
+        turns = [asyncio.Event() for _ in range(4)]
+        turns[0].set()
+        workers = [worker(n, turns) for n in range(3)]
+        see([repr(result) for result in await asyncio.gather(*workers, return_exceptions=True)])
         async for item in items():
             with titantrace.span("item"):
                 await asyncio.sleep(0)
@@ -413,7 +417,7 @@ class Native(package_case.Case):
             self.assertLess(abs(nones), 100)
             self.assertLess(pages, 500)
 
-    @unittest.skipUnless("TITAN_NIGHTLY" in os.environ, "at night: it compiles for ten seconds")
+    @nightly.at_night  # it compiles for ten seconds
     def test_torch_compile(self):
         command = [str(ROOT / ".venv" / "bin" / "python")]
         if subprocess.run([*command, "-c", "import torch"], capture_output=True, check=False).returncode != 0:

@@ -23,6 +23,10 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import nightly  # noqa: E402
+from nightly import at_night  # noqa: E402, F401
+
 BUILD = None
 SLOW = 1  # what times are multiplied by: sanitizers take their time
 PATIENCE = 3  # multiplies every limit: tests give the limits of an idle machine, and this one may be busy
@@ -334,6 +338,7 @@ class Result(unittest.TextTestResult):
     """Says which tests were skipped, and why, in lines that scripts/test-tally looks for."""
 
     passed = 0
+    at_night = 0
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -341,6 +346,9 @@ class Result(unittest.TextTestResult):
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
+        if reason == nightly.REASON:
+            self.at_night += 1
+            return
         first_line = reason.partition("\n")[0]
         print(f"skipped here: {test.id().removeprefix('__main__.')}: {first_line}", flush=True)
 
@@ -372,6 +380,8 @@ def main(at_once=1):
         loader.suiteClass = AtOnce
     result = unittest.main(module="__main__", argv=[sys.argv[0], *rest], testLoader=loader, testRunner=Runner,
                            exit=False).result
+    if result.at_night:
+        print(f"skipped here: {result.at_night} of {result.testsRun} tests: {nightly.REASON}", flush=True)
     if result.wasSuccessful() and result.skipped and result.passed == 0:
         print(result.skipped[0][1], file=sys.stderr)  # scripts/test-tally takes the last line for the reason
         sys.exit(SKIPPED)

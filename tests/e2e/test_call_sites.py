@@ -222,6 +222,7 @@ class CallSites(harness.Case):
         self.assertRegex(said, rf"collective stack trace: \n *simgpu::(.*\n)*? *Job.call at "
                          rf".*/train.py:{line_of('getattr(self.lib')}\n *train_step at ")
 
+    @harness.at_night
     def test_every_python(self):
         found = pythons()
         for name, command in found.items():

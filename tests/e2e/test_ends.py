@@ -85,6 +85,7 @@ class Ends(harness.Case):
                                 for line in finding["evidence"]), finding["evidence"])
         self.each_round(once)
 
+    @harness.at_night
     def test_kill_9_without_dumps(self):
         def once():
             self.start("kill rank=2 step=40", TITANTRACE_DUMP_ON="none").wait(90)
@@ -135,6 +136,7 @@ class Ends(harness.Case):
                              [("torchrun", signal.SIGKILL, "first")])
         self.each_round(once)
 
+    @harness.at_night
     def test_exception(self):
         def once():
             program = self.place.path / "recorded.py"
@@ -181,6 +183,7 @@ class Ends(harness.Case):
     def test_cancelled(self):
         self.cancelled(signal.SIGTERM)
 
+    @harness.at_night
     def test_interrupted_while_healthy(self):
         self.cancelled(signal.SIGINT)
 
@@ -258,15 +261,18 @@ class Ends(harness.Case):
                           self.expect("rank_not_arrived", sources=[self.place.dumps])["summary"])
         self.each_round(once)
 
+    @harness.at_night
     def test_one_killed_in_a_hang(self):
         """Rank 1 waits in a call that rank 3 has issued behind the one that rank 2 never makes. torchrun ends the
         others."""
         self.each_round(lambda: self.end_long_after_its_dump([1]))
 
+    @harness.at_night
     def test_all_but_one_killed_in_a_hang(self):
         """Three have no time to note anything, and torchrun tells the fourth."""
         self.each_round(lambda: self.end_long_after_its_dump(range(3)))
 
+    @harness.at_night
     def test_interrupted_hang(self):
         def once():
             job = self.start("spin rank=2 step=40", TITANTRACE_TIMEOUT_S="60")

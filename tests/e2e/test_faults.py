@@ -104,7 +104,7 @@ def add_test(case):
         self.run_case(case)
 
     test.__doc__ = f"{case.options}: {case.faults}"
-    setattr(Faults, f"test_{case.name}", test)
+    setattr(Faults, f"test_{case.name}", harness.at_night(test) if case.at_night else test)
 
 
 for row in fault_cases.CASES:

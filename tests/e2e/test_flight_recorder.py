@@ -479,6 +479,7 @@ class RealDumps(Dumps):
         pickled = [self.directory / f"nccl_trace_rank_{rank}" for rank in range(3)]
         return [self.place.analyze(*pickled), self.place.analyze(self.directory / "json")]
 
+    @harness.at_night
     def test_missing_ranks(self):
         for fault in ("sleep", "skip"):
             with self.subTest(fault=fault):
@@ -496,6 +497,7 @@ class RealDumps(Dumps):
             head = analysis.json["findings"][0]
             self.assertEqual((head["kind"], head["ranks"], head["victims"]), ("op_mismatch", [1], [0, 2]), head)
 
+    @harness.at_night
     def test_healthy(self):
         for analysis in self.hang("none"):
             self.assertEqual(analysis.json["findings"], [])

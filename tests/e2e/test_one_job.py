@@ -180,6 +180,7 @@ class OneJob(harness.Case):
             for left in [ring, *ring.parent.glob(f"{settings['TITANTRACE_RUN_ID']}.*.job")]:
                 left.unlink(missing_ok=True)
 
+    @harness.at_night
     def test_places_are_given_again(self):
         """One rank lives on, 500 short ones come and go under the same name."""
         ranks = self.two_ranks()

@@ -239,6 +239,7 @@ class Timeline(harness.Case):
         self.assertEqual(len(trace["slices"]), entries)
         self.assertTrue(all(one["flows"] for one in trace["slices"]))
 
+    @harness.at_night
     def test_traces_of_the_profiler_lie_on_the_same_clock(self):
         if not PYTHON.exists() or subprocess.run([PYTHON, "-c", "import torch"], capture_output=True,
                                                  check=False).returncode != 0:
@@ -289,6 +290,7 @@ class Timeline(harness.Case):
         self.draw(into="link")
         self.assertEqual(target.read_text(), "kept")
 
+    @harness.at_night
     def test_a_limit_of_size(self):
         self.train("--ranks", "2", "--steps", "400", "--step-ms", "0", TITANTRACE_COLLECTIVES="65536")
         whole = self.read(self.draw())

@@ -130,6 +130,7 @@ class BesideNccl(harness.Case):
         self.check(self.place.analyze(self.place.dumps), place)
         return job
 
+    @harness.at_night
     def test_monitored_barrier(self):
         job = self.wait_in("monitored_barrier", r"in monitored_barrier at distributed_c10d.py:\d+ \(Gloo\)")
         os.kill(job.pid, signal.SIGTERM)
@@ -139,6 +140,7 @@ class BesideNccl(harness.Case):
     def test_all_gather_object(self):
         self.wait_in("all_gather_object", r"\(a collective of a CPU backend\)")
 
+    @harness.at_night
     def test_store(self):
         self.wait_in("store", r"\(the store\)")
 
@@ -169,6 +171,7 @@ class TwoNodes(harness.Case):
                            **settings))
             for node in "01"]
 
+    @harness.at_night
     def test_digests_of_two_nodes_give_the_verdict_of_all_dumps(self):
         for node in "01":
             (self.place.path / f"rings-gpu-{node}").mkdir()

@@ -150,6 +150,7 @@ class Commands(Watched):
         job.signal(signal.SIGTERM)
         self.assertEqual(job.wait(60), status)
 
+    @harness.at_night
     def test_one_that_hangs(self):
         pid = self.place.path / "pid"
         job = self.titan_run("--on-verdict", f"echo $$ > {pid}; while :; do sleep 0.1; done")
@@ -198,6 +199,7 @@ class Several(Watched):
         runs["works"].wait(60)
         self.assertFalse(pathlib.Path(f"{self.told}.works").exists())
 
+    @harness.at_night
     def test_many_who_wait_for_the_same(self):
         """As on several nodes: one writes, and one command runs; also where the first has none to run."""
         watches = [self.watch(self.place.dumps, "--on-verdict", self.tell) for _ in range(3)]
@@ -214,6 +216,7 @@ class Several(Watched):
             watch.end()
         self.assertEqual((self.count(), said(), late.stdout), (1, 1, ""))
 
+    @harness.at_night
     def test_another_node_takes_the_place_of_the_first(self):
         """Each node's titan-run starts its own rank; the first one's loses what watches for it."""
         nodes = [self.place.start(
