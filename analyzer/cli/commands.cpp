@@ -57,6 +57,10 @@ void add_path(CommandLine& app, CommonOptions& common) {
 void add_run(CommandLine& app, CommonOptions& common) {
     app.option("--run", common.run, "the run to look at (default: the newest)");
     app.option("--attempt", common.attempt, "the attempt of the run (default: the newest)").not_negative();
+    app.option(
+        "--role", common.role,
+        "the role of the processes, as the program says it (label \"role\"), where the ranks of two are numbered "
+        "alike");
     add_ring_directory_option(app, common.ring_directory);
     app.flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
 }
@@ -81,6 +85,7 @@ LoadOptions CommonOptions::load_options() const {
     LoadOptions options;
     options.paths = paths;
     options.run = run;
+    options.role = role;
     if (attempt >= 0) {
         options.attempt = attempt;
     }
@@ -132,6 +137,7 @@ TextStyle command_line_style(const CommonOptions& common) {
     style.input += common.no_rings ? " --no-rings" : "";
     style.input += common.ring_directory.empty() ? "" : " --ring-dir " + shell_quoted(printable(common.ring_directory));
     style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
+    style.input += common.role.empty() ? "" : " --role " + shell_quoted(printable(common.role));
     return style;
 }
 

@@ -27,6 +27,7 @@ struct CommonOptions {
     std::vector<std::string> paths;
     std::string run;
     int attempt = -1;
+    std::string role;
     bool no_rings = false;
     std::string ring_directory;
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "add_node_rings.h"
+#include "choose_role.h"
 #include "condense.h"
 #include "fr_moment.h"
 #include "gap_warnings.h"
@@ -66,11 +67,22 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
     };
     std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return newest(a) > newest(b); });
     std::vector<Process> kept;
-    std::map<int32_t, size_t> kept_rank;
+    std::multimap<int32_t, size_t> kept_ranks;
     std::vector<int> earlier;
-    int64_t started_ns = INT64_MAX;
+    std::map<std::string, int64_t> started_ns;  // of each role
+    const auto kept_of_rank = [&](const Process& process) -> const Process* {
+        const auto [first, last] = kept_ranks.equal_range(process.rank);
+        const auto same = std::find_if(
+            first, last, [&](const auto& other) { return !is_of_other_role(kept[other.second], process); });
+        return same == last ? nullptr : &kept[same->second];
+    };
     for (auto& group : groups) {
-        const bool before_start = started_ns != INT64_MAX && newest(group) < started_ns;
+        const std::map<std::string, int64_t> started_before = started_ns;
+        const int64_t newest_ns = newest(group);
+        const auto is_before_start = [&](const Process& process) {
+            const auto started = started_before.find(process.role());
+            return started != started_before.end() && newest_ns < started->second;
+        };
         std::stable_sort(group.begin(), group.end(),
                          [&](size_t a, size_t b) { return processes[a].now_ns > processes[b].now_ns; });
         for (const size_t i : group) {
@@ -84,22 +96,20 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
             if (twin) {
                 continue;
             }
-            const bool taken = process.rank >= 0 && !kept_rank.try_emplace(process.rank, kept.size()).second;
-            if (before_start || taken) {
-                const Process* winner = taken ? &kept[kept_rank[process.rank]] : nullptr;
+            const Process* const winner = process.rank < 0 ? nullptr : kept_of_rank(process);
+            if (winner != nullptr || is_before_start(process)) {
                 const bool same_process = winner != nullptr && winner->pid == process.pid &&
                                           winner->pid_start_ticks == process.pid_start_ticks;
                 if (!same_process) {
                     earlier.push_back(process.rank);
                 }
-                if (!taken && process.rank >= 0) {
-                    kept_rank.erase(process.rank);
-                }
                 continue;
             }
             if (process.started_ns > 0) {
-                started_ns = std::min(started_ns, process.started_ns);
+                int64_t& first_ns = started_ns.try_emplace(process.role(), INT64_MAX).first->second;
+                first_ns = std::min(first_ns, process.started_ns);
             }
+            kept_ranks.emplace(process.rank, kept.size());
             kept.push_back(std::move(process));
         }
     }
@@ -148,6 +158,9 @@ Result<Run> load_run(const LoadOptions& options) {
     leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
     add_node_rings(loaded->key, run.processes, options);
+    if (const std::optional<Error> error = choose_role(run.processes, options.role, run.warnings)) {
+        return *error;
+    }
     if (run.processes.empty() && !loaded->found.testimony.empty() && !loaded->any) {
         run.testimony = std::move(loaded->found.testimony);
         name_ranks_of_nccl(run);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "before_abort.h"
+#include "choose_role.h"
 #include "condense.h"
 #include "decode_process.h"
 #include "load_rank.h"
@@ -31,7 +32,8 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         });
         const bool died_later = same != processes.end() && ring.liveness != Liveness::kAlive &&
                                 same->liveness == Liveness::kAlive && ring.newest_ns > same->now_ns + kLaterNs;
-        if (same != processes.end() && !died_later) {
+        const bool is_other = same != processes.end() && ring.pid != same->pid && !same->role().empty();
+        if (same != processes.end() && !died_later && !is_other) {
             continue;
         }
         const Result<OpenedSource> opened = open_source(ring.path, memory);
@@ -41,10 +43,14 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         }
         Process process = decode_process(*opened, &symbols);
         condense(process);
+        const bool has_other_role = is_other && is_of_other_role(process, *same);
+        if (same != processes.end() && !died_later && !has_other_role) {
+            continue;
+        }
         const int64_t abort_ns = died_later && is_of(*opened, *same) ? first_abort_ns(process) : 0;
         if (abort_ns != 0 && is_before_abort(*same, process) && same->now_ns >= still_since_ns(*opened, abort_ns)) {
             hold_until_abort(*same, process, abort_ns);
-        } else if (died_later) {
+        } else if (died_later && !has_other_role) {
             keep_positions(*same, process);
             process.source.reason = same->source.reason;
             process.source.replaced_ns = same->now_ns;

@@ -14,6 +14,7 @@ struct LoadOptions {
     std::vector<std::string> paths;
     std::string run;                            // empty: the newest
     std::optional<int32_t> attempt;             // empty: the newest of the run
+    std::string role;                           // of processes whose ranks are numbered alike; empty: see choose_role.h
     std::vector<std::string> ring_directories;  // on this node, for ranks without a dump; empty: do not look
     bool witnesses_alone = false;  // no record at all will do where witnesses speak: a run without processes
     bool with_journals = false;    // journals, too, and logs (structured_log.h) where there is nothing else: where

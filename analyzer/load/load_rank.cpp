@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "before_abort.h"
+#include "choose_role.h"
 #include "decode_children.h"
 #include "decode_config.h"
 #include "decode_process.h"
@@ -145,6 +146,30 @@ std::optional<Process> dump_before_abort(std::span<RankFile> older, const Opened
     return std::nullopt;
 }
 
+// A process of another role may have the same rank, and did not replace the one that was taken: the newest dump of
+// each.
+void add_other_roles(std::span<RankFile> older, Loader& with, LoadOutcome& outcome) {
+    if (outcome.processes.back().role().empty()) {
+        return;
+    }
+    for (RankFile& one : older) {
+        Result<OpenedSource> opened = is_plain(one.candidate) ? one.file.read(with.memory) : Error("no dump");
+        const bool is_known = !opened || std::any_of(outcome.processes.begin(), outcome.processes.end(),
+                                                     [&](const Process& process) { return is_of(*opened, process); });
+        LoadOutcome found;
+        if (!is_known) {
+            take_opened(*opened, with, found);
+        }
+        const bool is_new =
+            std::all_of(outcome.processes.begin(), outcome.processes.end(), [&](const Process& process) {
+                return !found.processes.empty() && is_of_other_role(found.processes.back(), process);
+            });
+        if (is_new) {
+            outcome.processes.push_back(std::move(found.processes.back()));
+        }
+    }
+}
+
 }  // namespace
 
 bool is_of(const OpenedSource& opened, const Process& process) {
@@ -200,6 +225,7 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
         } else if (!has_stacks) {
             add_from_own_dumps(older, clock, with, process);
         }
+        add_other_roles(older, with, outcome);
         break;
     }
     return outcome;

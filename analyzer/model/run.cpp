@@ -25,6 +25,12 @@ uint64_t Member::count_of(const std::vector<std::pair<int32_t, uint64_t>>& count
     return found == counts.end() || found->first != peer ? 0 : found->second;
 }
 
+const std::string& Process::role() const {
+    const auto label = std::find_if(labels.begin(), labels.end(),
+                                    [&](const auto& key_and_value) { return text(key_and_value.first) == kRoleLabel; });
+    return text(label == labels.end() ? 0 : label->second);
+}
+
 const Entry* Process::entry_of_ticket(uint64_t ticket) const {
     if (!tickets.empty()) {
         const auto found = std::lower_bound(tickets.begin(), tickets.end(), ticket);

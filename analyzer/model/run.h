@@ -414,6 +414,9 @@ struct Exchange {
 
 using format::plausible_rank;
 
+// The label by which a program, or torchtitan's logger, tells what a process is: "trainer", "generator".
+inline constexpr char kRoleLabel[] = "role";
+
 struct Process {
     Source source;
     int32_t pid = 0;
@@ -485,6 +488,7 @@ struct Process {
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
+    const std::string& role() const;  // empty: it has not said
     const Entry* entry_of_ticket(uint64_t ticket) const;
     const Entry* call_at(const Member& member, uint64_t sequence) const;
     // The same if its full entry is gone, too: what the history tells of it, its time to within a few calls.

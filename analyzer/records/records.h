@@ -157,9 +157,6 @@ class ProcessRecords {
     std::unique_ptr<MarkerPlaces> places_;
 };
 
-// The label by which a program, or torchtitan's logger, tells what a process is.
-inline constexpr const char* kRoleLabel = "role";
-
 // Opens processes of a run, one after the other, in the same memory. The run must outlive it.
 class RecordReader {
   public:

@@ -171,6 +171,7 @@ def main():
     parser.add_argument("--step-ms", type=float, default=5)
     parser.add_argument("--checkpoint-every", type=int, default=5)
     parser.add_argument("--graphs", action="store_true", help="capture a step into a CUDA graph and replay it")
+    parser.add_argument("--role", help="of these processes, beside others of the same job")
     parser.add_argument("--lib", help="path of libsimtrain.so")
     args = parser.parse_args()
     if "RANK" not in os.environ:
@@ -182,6 +183,8 @@ def main():
         job.call("use_graphs")
     markers = Markers()
     markers.label(b"framework", b"train.py")
+    if args.role:
+        markers.label(b"role", args.role.encode())
     job.init_comms(store)
     for step in range(args.steps):
         train_step(job, markers, step, args)
