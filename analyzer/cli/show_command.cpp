@@ -78,7 +78,9 @@ Command show_command(CommandLine& app) {
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
-    command.option("--comm", arguments->options.communicator, "communicator: its name, or the start of its id");
+    command.option(
+        "--comm", arguments->options.communicator,
+        "communicator: its name, the name before its number or its ranks (dp of dp:0), or the start of its id");
     command.option("--seq", arguments->sequences, "sequence number or range, such as 40-42");
     add_steps(command, arguments->steps);
     command.option("--state", arguments->options.state,

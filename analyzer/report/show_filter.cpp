@@ -41,6 +41,13 @@ void insert(std::set<std::string, std::less<>>& words, std::string_view word) {
     }
 }
 
+// "dp" is "dp", "dp:0" and "dp 0-3:6adff088".
+bool is_called(std::string_view name, std::string_view wanted) {
+    const std::string lower = lower_case(name);
+    return lower.starts_with(wanted) &&
+           (lower.size() == wanted.size() || lower[wanted.size()] == ':' || lower[wanted.size()] == ' ');
+}
+
 }  // namespace
 
 std::string plain_name(std::string_view name) {
@@ -77,11 +84,13 @@ bool ShowFilter::fits(const CallWords& call) {
     if (fitting_ == 0) {
         note(call);
     }
-    const bool communicator = communicator_.empty() || lower_case(call.communicator) == communicator_ ||
+    const bool communicator = communicator_.empty() || is_called(call.communicator, communicator_) ||
                               (!call.other_communicator.empty() && call.other_communicator == options_.communicator) ||
                               (!call.communicator_id.empty() && call.communicator_id.starts_with(communicator_));
     const bool op = op_.empty() || plain_name(call.op) == op_ || plain_name(call.other_op) == op_;
     const bool state = options_.state.empty() || lower_case(options_.state) == call.state;
+    op_was_there_ |= op;
+    state_was_there_ |= state;
     const bool number =
         !options_.sequences || (call.number != kNoSequence && is_within(options_.sequences, call.number));
     const bool fits = communicator && op && state && number && is_within(options_.steps, call.step);
@@ -100,6 +109,13 @@ std::string ShowFilter::nothing_fits(const Run& run) const {
     std::string text = "no recorded call matches; there are " + ranks_text(ranks);
     if (ops_.empty()) {
         return text;
+    }
+    if (!op_was_there_) {
+        return fmt::format("no recorded call is of operation {}; there are {}", printable(options_.op), list_of(ops_));
+    }
+    if (!state_was_there_) {
+        return fmt::format("no recorded call is in state {}; there are {}", printable(options_.state),
+                           list_of(states_));
     }
     text += fmt::format("; of the ranks chosen: communicators {}; operations {}; states {}", list_of(communicators_),
                         list_of(ops_), list_of(states_));

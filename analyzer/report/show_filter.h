@@ -42,6 +42,8 @@ class ShowFilter {
     std::string communicator_;
     bool chooses_;  // choose by more than rank and number of rows
     size_t fitting_ = 0;
+    bool op_was_there_ = false;     // in any call of the ranks chosen
+    bool state_was_there_ = false;  // likewise
     Words communicators_, ops_, states_;
     uint64_t first_number_ = UINT64_MAX, last_number_ = 0;
     int64_t first_step_ = INT64_MAX, last_step_ = -1;

@@ -73,6 +73,11 @@ CommandOption CommandOption::between(double least, double most) {
     return *this;
 }
 
+CommandOption CommandOption::existing_directory() {
+    option_->check(CLI::ExistingDirectory);
+    return *this;
+}
+
 CommandOption CommandOption::excludes(CommandOption other) {
     option_->excludes(other.option_);
     return *this;
@@ -141,9 +146,10 @@ std::string CommandLine::help() const {
 bool CommandLine::has_option(const std::string& name) const { return app_->get_option_no_throw(name) != nullptr; }
 
 CommandOption add_ring_directory_option(CommandLine& app, std::string& directory) {
-    return app.option(
-        "--ring-dir", directory,
-        "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)");
+    return app
+        .option("--ring-dir", directory,
+                "where this node's rings are, and nowhere else (default: TITANTRACE_RING_DIR or /dev/shm, and /tmp)")
+        .existing_directory();
 }
 
 }  // namespace titan

@@ -2,9 +2,22 @@
 
 #include <zstd_errors.h>
 
+#include <algorithm>
+
 #include "base/hash.h"
 
 namespace titan::format {
+
+namespace {
+
+bool is_text(std::span<const std::byte> bytes) {
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) {
+        const auto c = std::to_integer<unsigned char>(byte);
+        return c >= ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\033';
+    });
+}
+
+}  // namespace
 
 uint64_t checksum(std::span<const std::byte> bytes) { return fnv1a64(bytes.data(), bytes.size()); }
 
@@ -12,6 +25,10 @@ Result<size_t> check_file_header(std::span<const std::byte> file, const FileKind
     const std::string name = kind.name;
     if (file.empty()) {
         return Error("empty file: the disk was full or the job was killed while it was created");
+    }
+    if (is_text(file.first(std::min<size_t>(file.size(), 256)))) {
+        return Error("a text, no titantrace " + name +
+                     "; texts are read where they are logs of torchrun, Slurm, mpirun or NCCL that tell of a rank");
     }
     if (file.size() < sizeof(DumpHeader)) {
         return Error("truncated: " + std::to_string(file.size()) + " bytes, less than the file header");

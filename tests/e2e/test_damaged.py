@@ -226,6 +226,16 @@ class Damaged(harness.Case):
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "--no-such-option"],
                               self.place.env(preload=False))
         self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""))
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--ring-dir", "/none"],
+                              self.place.env(preload=False))
+        self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""))
+        self.assertIn("--ring-dir: Directory does not exist: /none", done.stderr)
+
+    def test_a_text_alone(self):
+        log = self.place.path / "job.log"
+        for text in ("step 1\n", "step 1: loss 2.5\n" * 100):
+            log.write_text(text)
+            self.assertIn("job.log: a text, no titantrace dump; texts are read where", self.expect_unusable(log).stderr)
 
     def test_runs_are_listed(self):
         analysis = self.place.analyze(self.place.dumps, "--list-runs")

@@ -438,7 +438,8 @@ class Files(Dumps):
         path = self.place.path / "fr"
         self.trained(2).write(path)
         for filters, status, words in ((["--op", "AllReduce"], harness.HEALTHY, ""),
-                                       (["--op", "bogus"], harness.FINDINGS, "operations _all_gather_base, all_reduce"),
+                                       (["--op", "bogus"], harness.FINDINGS,
+                                        "operation bogus; there are _all_gather_base, all_reduce"),
                                        (["--rank", "99"], harness.FINDINGS, "there are ranks 0-1"),
                                        (["--comm", "nope"], harness.FINDINGS, "communicators default_pg"),
                                        (["--work", "--op", "all_reduce"], harness.UNUSABLE,

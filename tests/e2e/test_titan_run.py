@@ -220,6 +220,11 @@ class Obstacles(TitanRun):
         self.assertIn("NO DUMPS: ", started.stderr)
         self.assertIn("cannot be written (Permission denied)", started.stderr)
 
+    def test_a_directory_that_takes_no_files_of_root_either(self):
+        started = self.run_under("--dir", "/proc/dumps", "--", "echo", "ran")
+        self.assertEqual((started.status, started.stdout), (0, "ran\n"))
+        self.assertRegex(started.stderr, r"NO DUMPS: /proc/dumps cannot be written \(.*\); set TITANTRACE_DIR")
+
     def test_full_disk(self):
         full = self.place.path / "full"
         full.mkdir()

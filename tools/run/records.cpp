@@ -68,6 +68,12 @@ std::optional<std::set<std::string>> attempts_in_time(const std::string& dumps) 
     return lines ? std::optional(attempts) : std::nullopt;
 }
 
+// Tried, not asked for: root may write everywhere, but not to /proc, nor where a file server takes it for nobody.
+bool takes_files(const files::path& directory) {
+    const std::string trial = directory / fmt::format(".titan-run.{}", ::getpid());
+    return ::mkdir(trial.c_str(), 0700) == 0 && ::rmdir(trial.c_str()) == 0;
+}
+
 std::string trouble_with(const std::string& directory, uint64_t least_bytes, const char* setting) {
     files::path there = directory;
     std::error_code failed;
@@ -75,7 +81,7 @@ std::string trouble_with(const std::string& directory, uint64_t least_bytes, con
         there = there.parent_path();
     }
     const std::string name = printable(directory);
-    if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    if (!takes_files(there)) {
         return fmt::format("{} cannot be written ({}); set {} to a directory that can", name, std::strerror(errno),
                            setting);
     }

@@ -414,7 +414,7 @@ TEST_CASE("calls are chosen by any usual spelling, and where none fits it is sai
         bool fits = false;
         for (const uint64_t number : {7, 8}) {
             CallWords call;
-            call.communicator = "TP";
+            call.communicator = "TP:0";
             call.communicator_id = "7099c917aa";
             call.op = "all_reduce";
             call.state = "finished";
@@ -437,14 +437,17 @@ TEST_CASE("calls are chosen by any usual spelling, and where none fits it is sai
         CHECK(chosen(by(&ShowOptions::op, op)).empty());
     }
     CHECK(chosen(by(&ShowOptions::communicator, "tp")).empty());
+    CHECK(chosen(by(&ShowOptions::communicator, "tp:0")).empty());
     CHECK(chosen(by(&ShowOptions::communicator, "7099")).empty());
     CHECK(chosen(by(&ShowOptions::state, "Finished")).empty());
     CHECK(chosen({}).empty());
-    const std::string nothing = chosen(by(&ShowOptions::op, "allgather"));
-    CHECK(nothing ==
-          "no recorded call matches; there are rank 4; of the ranks chosen: communicators TP; operations all_reduce; "
+    CHECK(chosen(by(&ShowOptions::op, "allredcue")) ==
+          "no recorded call is of operation allredcue; there are all_reduce");
+    CHECK(chosen(by(&ShowOptions::state, "running")) == "no recorded call is in state running; there are finished");
+    CHECK(chosen(by(&ShowOptions::communicator, "dp")) ==
+          "no recorded call matches; there are rank 4; of the ranks chosen: communicators TP:0; operations all_reduce; "
           "states finished; numbers 7-8; steps 3-3");
-    CHECK_FALSE(chosen(by(&ShowOptions::communicator, "dp")).empty());
+    CHECK_FALSE(chosen(by(&ShowOptions::communicator, "t")).empty());
     CHECK_FALSE(chosen(by(&ShowOptions::sequences, std::pair<uint64_t, uint64_t>(9, 12))).empty());
 }
 

@@ -27,6 +27,7 @@ class CommandOption {
     CommandOption positive();      // a number above 0
     CommandOption between(double least, double most);
     CommandOption excludes(CommandOption other);
+    CommandOption existing_directory();
 
   private:
     CLI::Option* option_;
