@@ -1,5 +1,6 @@
 """What a span costs in Python, in one process and one loop, by turns: titantrace's as it is (in C) and as its Python
-does it, torchtitan's by its own handler, and one-logger's with its file exporter.
+does it, torchtitan's by its own handler, and one-logger's with its file exporter. Then torchtitan's once more in
+processes of their own: with our handler beside its own, with ours alone, and with our drop-in.
 
     python_spans.py --library LIB       needs scripts/setup --bridges
 """
@@ -17,6 +18,8 @@ from machine_costs import row
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = pathlib.Path(os.environ.get("TITAN_BRIDGES_PYTHON") or ROOT / ".venv-bridges" / "bin" / "python")
 JSONL = "torchtitan.observability.structured_logger.jsonl_handler.register_jsonl_handler"
+HANDLERS = {"its own handler": JSONL, "its own handler and ours": JSONL + ",titantrace.torchtitan.handler",
+            "our handler alone": "titantrace.torchtitan.handler", "our drop-in": "titantrace.torchtitan.replace"}
 BUDGET_NS = 300
 TIMES_CHEAPER = 100
 
@@ -80,11 +83,30 @@ print(json.dumps([round() for _ in range(20)]))
 """
 
 
-def rounds(library):
+# The same of torchtitan's span alone, with the handlers that the environment names.
+OF_TORCHTITAN = r"""
+import json, pathlib, sys, time
+from torchtitan.observability import structured_logger as sl
+sl.init_structured_logger(source="bench", output_dir=sys.argv[1], rank=0)
+sl.set_step(1)
+
+def round(count=1000):
+    begun = time.perf_counter_ns()
+    for _ in range(count):
+        with sl.log_trace_span("forward"):
+            pass
+    return (time.perf_counter_ns() - begun) / count
+
+round()
+print(json.dumps([round() for _ in range(20)]))
+"""
+
+
+def rounds(library, program=PROGRAM, handlers=JSONL):
     with tempfile.TemporaryDirectory() as place:
         env = environment(place, library, PYTHONPATH=str(ROOT / "python"), PYTHONDONTWRITEBYTECODE="1", RANK="0",
-                          WORLD_SIZE="8", TITAN_STRUCT_LOGGER_HANDLERS=JSONL)
-        ran = subprocess.run([PYTHON, "-c", PROGRAM, place], env=env, capture_output=True, text=True, check=True)
+                          WORLD_SIZE="8", TITAN_STRUCT_LOGGER_HANDLERS=handlers)
+        ran = subprocess.run([PYTHON, "-c", program, place], env=env, capture_output=True, text=True, check=True)
         return json.loads(ran.stdout.splitlines()[-1])
 
 
@@ -103,7 +125,9 @@ def python_span_costs(library):
     return [row("span in Python", min(found[ours] for found in measured), BUDGET_NS, "ns"),
             *(row(f"span of {name}", median(name), None, "ns") for name in measured[0]),
             *(row(f"span of {name} / ours", times(name), TIMES_CHEAPER, "times", "above")
-              for name in ("torchtitan", "one-logger"))]
+              for name in ("torchtitan", "one-logger")),
+            *(row(f"torchtitan's span with {name}", min(rounds(library, OF_TORCHTITAN, handlers)), None,
+                  "ns") for name, handlers in HANDLERS.items())]
 
 
 def main():
