@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "analyze_timing.h"
 #include "evidence.h"
 #include "finders.h"
 #include "host_calls.h"
@@ -11,6 +12,8 @@
 #include "played.h"
 #include "report.h"
 #include "says.h"
+#include "timing_findings.h"
+#include "timing_job.h"
 #include "uncertainty.h"
 
 using namespace titan::test;
@@ -284,6 +287,25 @@ TEST_CASE("all members started: the summary says so, and NCCL's channels tell wh
     CHECK(mentions(finding, "rank 2: the kernel on channel 1 has started and not stopped"));
 }
 
+TEST_CASE("of many channels that wait six lines are told, and how many more there are") {
+    Scenario job(4, watched(GpuProgressMethod::kWrites));
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.program(0).nth_call("world", 0).never_finishes = true;
+    job.play();
+    for (int rank = 0; rank < 4; ++rank) {
+        for (const ChannelRole role : {ChannelRole::kProxySend, ChannelRole::kProxyRecv}) {
+            auto& proxy = job.ring(rank).add_channel(0, role);
+            proxy.peer = (rank + 1) % 4;
+            proxy.state = ChannelState::kWaitsForNetwork;
+        }
+    }
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run_of(job));
+    REQUIRE(diagnosis.findings.size() == 1);
+    CHECK(mentions(diagnosis.findings[0], "rank 2: proxy "));
+    CHECK_FALSE(mentions(diagnosis.findings[0], "rank 3: proxy "));
+    CHECK(mentions(diagnosis.findings[0], "and 2 more lines on channels (titan-analyze show --channels)"));
+}
+
 TEST_CASE("what NCCL chose for a call that hangs is compared between its members, in digests, too") {
     Scenario job(4, watched(GpuProgressMethod::kWrites));
     job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
@@ -317,24 +339,31 @@ TEST_CASE("a job that replays its steps is healthy, and its calls have numbers")
     CHECK(process.entries[4].graph == 5);
 }
 
-TEST_CASE("a host whose launch does not come back waits for its stream") {
-    Scenario job(2, watched(GpuProgressMethod::kWrites));
-    job.every_rank([](int rank, Program& program) {
-        program.all_reduce("world").sync();
-        rank == 1 ? program.hanging_kernel("_Z4spinv", kCompute).sleep() : program.all_reduce("world").sync();
-    });
-    job.play();
-    auto& ring = job.ring(1);
-    auto& thread = ring.add_thread(static_cast<uint32_t>(ring.header().pid) + 1);
-    thread.call = ring.text("cudaLaunchKernel");
-    thread.object = kCompute;
-    thread.entered_ticks = job.now_ticks(1) - 15 * titan::synth::kSecond;
-    ring.call(0).thread = thread.thread;
-    const Run run = run_of(job);
-    const Diagnosis diagnosis = titan::analyzer::diagnose(run);
-    REQUIRE(diagnosis.findings.size() == 1);
-    CHECK(diagnosis.findings[0].ranks == ranks({1}));
-    CHECK(says(diagnosis.findings[0].rank_state.at(1), "inside cudaLaunchKernel for 15.0 s, waiting for kernel spin"));
+TEST_CASE("a host whose launch does not come back waits for its stream, one that has just begun one does not") {
+    for (const uint64_t launches_for_ms : {15'000, 200}) {
+        Scenario job(2, watched(GpuProgressMethod::kWrites));
+        job.every_rank([](int rank, Program& program) {
+            program.all_reduce("world").sync();
+            rank == 1 ? program.hanging_kernel("_Z4spinv", kCompute).sleep() : program.all_reduce("world").sync();
+        });
+        job.play();
+        auto& ring = job.ring(1);
+        auto& thread = ring.add_thread(static_cast<uint32_t>(ring.header().pid) + 1);
+        thread.call = ring.text("cudaLaunchKernel");
+        thread.object = kCompute;
+        thread.entered_ticks = job.now_ticks(1) - launches_for_ms * titan::synth::kSecond / 1000;
+        ring.call(0).thread = thread.thread;
+        const Diagnosis diagnosis = titan::analyzer::diagnose(run_of(job));
+        REQUIRE(diagnosis.findings.size() == 1);
+        CHECK(diagnosis.findings[0].ranks == ranks({1}));
+        const std::string& state = diagnosis.findings[0].rank_state.at(1);
+        if (launches_for_ms == 200) {
+            CHECK(says(state, "inside cudaLaunchKernel for 200 ms"));
+            CHECK_FALSE(says(state, "waiting for kernel spin"));
+        } else {
+            CHECK(says(state, "inside cudaLaunchKernel for 15.0 s, waiting for kernel spin"));
+        }
+    }
 }
 
 TEST_CASE("a dead rank saw no more completions: it is missing in the next call, not in the last") {
@@ -379,4 +408,65 @@ TEST_CASE("a late collective that has just ended on some ranks is not stuck on t
         CHECK(played.diagnosis.findings.empty() == !noted);
         CHECK((noted && played.head().kind == FindingKind::kStuckInFlight) == noted);
     }
+}
+
+namespace {
+
+// A job in which the kernels of rank 2 are slow, with what its timing shows: to be changed by hand.
+struct Straggling {
+    Straggling() {
+        titan::synth::TimedOptions options;
+        options.hosts = 2;
+        options.fault.kind = titan::synth::TimedFault::kSlowKernels;
+        options.fault.rank = 2;
+        titan::synth::TimedJob job(options);
+        run = titan::test::run_of(job);
+        timing = titan::analyzer::analyze_timing(run);
+        std::erase_if(timing.ranks, [](const auto& rank) { return rank.rank != 2; });
+    }
+    std::vector<Finding> findings() const {
+        std::vector<Finding> found;
+        titan::analyzer::add_timing_findings(run, timing, found);
+        return found;
+    }
+    Run run;
+    titan::analyzer::Timing timing;
+};
+
+}  // namespace
+
+TEST_CASE("a straggler is certain where it was late often enough and by more than others are at times") {
+    Straggling job;
+    titan::analyzer::RankTiming& late = job.timing.ranks.at(0);
+    for (const auto& [hits, of_others, confidence] :
+         {std::tuple{16, 0.25, Confidence::kCertain}, std::tuple{15, 0.25, Confidence::kLikely},
+          std::tuple{16, 0.5, Confidence::kLikely}, std::tuple{16, 1.5, Confidence::kPossible}}) {
+        CAPTURE(hits);
+        CAPTURE(of_others);
+        late.shape.hits = static_cast<size_t>(hits);
+        late.others_ns = of_others * late.shape.typical_ns;
+        const std::vector<Finding> findings = job.findings();
+        REQUIRE(findings.size() == 1);
+        CHECK(findings[0].ranks == std::vector<int>{2});
+        CHECK(findings[0].confidence == confidence);
+    }
+}
+
+TEST_CASE("of many ranks that are late, and of many slow collectives, the eight that cost most are told") {
+    Straggling job;
+    const titan::analyzer::RankTiming late = job.timing.ranks.at(0);
+    titan::analyzer::SlowCollective slow;
+    slow.communicators = {late.communicator};
+    job.timing.ranks.clear();
+    for (int i = 0; i < 10; ++i) {
+        titan::analyzer::RankTiming& one = job.timing.ranks.emplace_back(late);
+        one.shape.first = static_cast<size_t>(3 * i);  // ranks of one host that are late since one time are one finding
+        one.shape.cost_ns = 1e9 * (i + 1);
+        job.timing.slow.push_back(slow);
+    }
+    const std::vector<Finding> findings = job.findings();
+    REQUIRE(findings.size() == 16);
+    CHECK(findings[7].kind == FindingKind::kStraggler);
+    CHECK(findings[7].since_ns == static_cast<int64_t>(job.timing.axes.at(late.axis).when_ns.at(6)));
+    CHECK(findings[8].kind == FindingKind::kSlowCollective);
 }

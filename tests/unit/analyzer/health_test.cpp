@@ -112,6 +112,24 @@ TEST_CASE("the same fault on several GPUs is one finding, and its first is named
     CHECK(said.ranks[0] == std::vector<int>{1, 2, 3});
 }
 
+TEST_CASE("of the same fault on many GPUs four are told, and how many there are") {
+    Scenario job(7, {});
+    job.every_rank([](int, titan::synth::Program& program) { program.all_reduce("world").sync(); });
+    job.play();
+    for (int rank = 0; rank < 7; ++rank) {
+        read(job, rank, "gpu.0.clock_limits", 0x40, 0);
+    }
+    const Diagnosis diagnosis = titan::analyzer::diagnose(run_of(job), {});
+    REQUIRE(diagnosis.findings.size() == 1);
+    const Finding& finding = diagnosis.findings.front();
+    CHECK(says(finding.summary.text(), "GPU 0 of rank 0 on host node-0 is throttled"));
+    CHECK(says(finding.summary.text(), "; 6 others likewise"));
+    CHECK(finding.ranks.size() == 7);
+    const std::vector<std::string> evidence = titan::analyzer::texts_of(finding.evidence);
+    CHECK(any_says(evidence, "GPU 0 of rank 3 on host node-0 is throttled"));
+    CHECK_FALSE(any_says(evidence, "GPU 0 of rank 4 "));
+}
+
 TEST_CASE("the GPU of a straggler is told, and why it is slow") {
     titan::synth::TimedJob job(slow_rank_2());
     const auto add = [&](const char* name, double value, double first_value) {

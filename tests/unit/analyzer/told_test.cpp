@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -81,4 +82,41 @@ TEST_CASE("where nothing was told, nothing is said") {
     const std::vector<Sentence> evidence = titan::analyzer::diagnose(run_of(job), {}).findings.front().evidence;
     CHECK_FALSE(any_says(evidence, "is in span"));
     CHECK_FALSE(any_says(evidence, "newest metrics"));
+}
+
+namespace {
+
+// The findings on the loss of a job in which rank 1 tells these values, and dies after them or not.
+std::vector<Finding> findings_on_loss(const std::vector<double>& values, bool dies) {
+    Scenario job(4, {});
+    titan::synth::write_training(job, 6);
+    if (dies) {
+        Program die;
+        die.die();
+        job.program(1).insert_before("world", 5, die);
+    }
+    job.play();
+    for (size_t step = 0; step < values.size(); ++step) {
+        add_metric(job.ring(1), "loss", values[step], static_cast<int64_t>(step));
+    }
+    std::vector<Finding> findings = titan::analyzer::diagnose(run_of(job), {}).findings;
+    std::erase_if(findings, [](const Finding& finding) { return finding.kind != FindingKind::kMetricNotFinite; });
+    return findings;
+}
+
+}  // namespace
+
+TEST_CASE("one value that is no number may be meant, two are told, and one is where the rank is gone") {
+    const double nan = std::nan("");
+    CHECK(findings_on_loss({2.5, 2.25}, false).empty());
+    CHECK(findings_on_loss({2.5, nan}, false).empty());
+    CHECK(findings_on_loss({2.5, nan, nan, 2.25}, false).empty());
+    for (const bool dies : {false, true}) {
+        const std::vector<Finding> found = findings_on_loss({2.5, nan, nan}, dies);
+        REQUIRE(found.size() == 1);
+        CHECK(found[0].ranks == std::vector<int>{1});
+        CHECK(says(found[0].summary.text(), "metric loss is nan on rank 1"));
+        CHECK(says(found[0].summary.text(), " since step 1"));
+    }
+    CHECK(findings_on_loss({2.5, nan}, true).size() == 1);
 }

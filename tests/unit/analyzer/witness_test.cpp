@@ -281,6 +281,28 @@ TEST_CASE("of what the launchers of two nodes saw first, the one that is seconds
     }
 }
 
+TEST_CASE("of many statements, where there is no record at all, sixteen are quoted") {
+    analyzer::Run run;
+    run.world_size = 21;
+    for (int rank = 0; rank < 20; ++rank) {
+        Testimony& said = run.testimony.emplace_back();
+        said.witness = "NCCL";
+        said.file = "job.log";
+        said.text = "rank " + std::to_string(rank) + ": connection closed.";
+        said.rank = rank;
+    }
+    const std::string untold = analyzer::diagnose(run, {}).cannot_tell;
+    CHECK(untold.ends_with("NCCL says (job.log): rank 15: connection closed."));
+    for (Testimony& said : run.testimony) {
+        said.lost_a_peer = true;
+    }
+    const Diagnosis told = analyzer::diagnose(run, {});
+    REQUIRE(told.findings.size() == 1);
+    CHECK(told.findings[0].ranks == ranks({20}));
+    REQUIRE(told.findings[0].evidence.size() == 16);
+    CHECK(told.findings[0].evidence[15].text() == "NCCL says (job.log): rank 15: connection closed.");
+}
+
 TEST_CASE("a dead rank without a record is named by the launcher") {
     const Played told = all_killed({ended_first(2)}, 2);
     REQUIRE(!told.diagnosis.findings.empty());
