@@ -10,8 +10,8 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostSiblings = 4;  // more of one role add nothing
-constexpr size_t kMostTokens = 4096;
+constexpr size_t kMostSiblings = 4;   // more of one role add nothing
+constexpr size_t kMostTokens = 4096;  // of its own past, where each place is compared with all others
 
 // A call, without what differs between ranks of one role.
 struct Token {
@@ -50,9 +50,6 @@ class Comparison {
             const Member& member = process.members[call.row];
             const int32_t size = std::max(member.size, 1);
             tokens.push_back({place, group, call.kind, p2p ? (call.peer - member.rank + size) % size : 0});
-        }
-        if (tokens.size() > kMostTokens) {
-            tokens.erase(tokens.begin(), tokens.end() - kMostTokens);
         }
         return tokens;
     }
@@ -178,7 +175,10 @@ std::optional<Deviation> from_own_past(const Run& run, const Comparison& compari
     constexpr size_t kLeastContext = 6;
     constexpr size_t kClearly = 3;
     const Process& process = run.processes[index];
-    const std::vector<Token> tokens = comparison.tokens_from(process, 0);
+    std::vector<Token> tokens = comparison.tokens_from(process, 0);
+    if (tokens.size() > kMostTokens) {
+        tokens.erase(tokens.begin(), tokens.end() - kMostTokens);
+    }
     for (size_t at = tokens.size(); at-- > 1 && tokens.size() - at <= kLookedAt;) {
         size_t as_here = 0;
         size_t other = 0;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "analyze_timing.h"
+#include "deviation.h"
 #include "evidence.h"
 #include "finders.h"
 #include "host_calls.h"
@@ -387,6 +388,35 @@ TEST_CASE("a dead rank saw no more completions: it is missing in the next call, 
     CHECK(diagnosis.findings[0].ranks == ranks({2}));
     CHECK(run.communicators[diagnosis.findings[0].communicator].name == "world");
     CHECK(diagnosis.findings[0].sequence == 3);
+}
+
+TEST_CASE("after thousands of calls a rank that is one call behind the others of its role parts from nobody") {
+    ScenarioOptions options = watched(GpuProgressMethod::kOff);
+    options.collectives = 8192;
+    for (const bool parts : {false, true}) {
+        CAPTURE(parts);
+        Scenario job(3, options);
+        job.every_rank([&](int rank, Program& program) {
+            for (int i = 0; i < 2050; ++i) {
+                program.all_reduce("world").all_gather("world");
+            }
+            if (rank == 2) {
+                parts ? program.all_gather("world") : program.all_reduce("world");
+            } else {
+                program.all_reduce("world").all_gather("world");
+            }
+        });
+        job.play();
+        const Run run = run_of(job);
+        const auto odd = titan::analyzer::only_deviating(run, {0, 2}, {0});
+        REQUIRE(odd.has_value() == parts);
+        if (odd) {
+            CHECK(odd->process == 2);
+            CHECK(odd->place == 4100);
+            CHECK(odd->peers == std::vector<int>{0, 1});
+            CHECK(odd->expected == titan::format::OpKind::kAllReduce);
+        }
+    }
 }
 
 TEST_CASE("a late collective that has just ended on some ranks is not stuck on the others") {
