@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kShownPieces = 4;
 constexpr size_t kShownRanks = 4;
-constexpr size_t kComparedRanks = 16;
+constexpr size_t kComparedRanks = 16;  // all run the same program: thousands would tell no more
 constexpr size_t kShownChannels = 6;
 
 // "kernel gemm (x12), kernel gelu", oldest first, equal ones together.

@@ -17,7 +17,7 @@ constexpr int64_t kLeastCreationHangNs = 10'000'000'000;
 constexpr int64_t kTypicalFactor = 5;
 // Calls that are made less often do not tell how long a call may take.
 constexpr int64_t kSlowestPaceNs = 60'000'000'000;
-constexpr size_t kTypicalCalls = 64;
+constexpr size_t kTypicalCalls = 64;  // the newest ones: all of a large ring would only take longer
 
 // Median time from the call to its completion, over the newest sends and receives of this member: a receive is handed
 // over long before its data is there, so it is measured against its like. 0 unknown.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kLegacyHandle = 1;  // cudaStreamLegacy
 constexpr size_t kLongestName = 160;
-constexpr size_t kMaxDepth = 256;  // streams that wait for one another; times are only as true as the file
+constexpr size_t kMaxDepth = 256;  // streams that wait for one another: a hostile file must not exhaust the stack
 
 // True if this work can keep later work on its stream from starting.
 bool can_block(WorkKind kind) {

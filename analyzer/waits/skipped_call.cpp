@@ -13,7 +13,8 @@
 namespace titan::analyzer {
 namespace {
 
-// The number of calls after the one that waits among which we look for calls that the absent member has made already.
+// The number of calls after the one that waits among which we look for calls that the absent member has made already:
+// the nearest tell, and a program may queue thousands.
 constexpr size_t kCallsAhead = 64;
 // Clocks of hosts may differ; this much is not taken for order.
 constexpr int64_t kClockSlackNs = 100'000'000;
