@@ -58,10 +58,11 @@ void warn(const std::vector<ConfigDifference>& differences, std::vector<Warning>
         warnings.push_back({WarningKind::kConfigDiffers, differences[i].odd, differences[i].text});
     }
     if (differences.size() > kMostTold) {
+        const size_t more = differences.size() - kMostTold;
         warnings.push_back({WarningKind::kConfigDiffers,
                             {},
-                            fmt::format("{} more settings differ: titan-analyze layout --config shows all",
-                                        differences.size() - kMostTold)});
+                            fmt::format("{} more {}: titan-analyze layout --config shows all", more,
+                                        more == 1 ? "setting differs" : "settings differ")});
     }
 }
 
