@@ -135,7 +135,7 @@ TEST_CASE("damaged files are named and skipped") {
     CHECK(run->ranks == ranks({3}));
     CHECK(run->missing_ranks == ranks({0, 1, 2}));
     CHECK(warns(*run, "damaged_file", "rank00000.0.titan: truncated"));
-    CHECK(warns(*run, "damaged_file", "magic"));
+    CHECK(warns(*run, "damaged_file", "a text, no titantrace dump"));
     CHECK(warns(*run, "damaged_file", "empty file"));
     CHECK(warns(*run, "missing_dump"));
 }
