@@ -48,7 +48,7 @@ class Changes(unittest.TestCase):
                          [("kShare", " / 1000"), ("kShare", " * 1000"),
                           ("kLong_ns", " / 1000"), ("kLong_ns", " * 1000")])
         self.assertIn("constexpr double kShare = (0.5) / 1000;  // of all", changes[0].text)
-        self.assertIn("constexpr int64_t kLong_ns = (30 * kSecond) * 1000;", changes[3].text)
+        self.assertIn("constexpr int64_t kLong_ns = (30 * kSecond) * 1000LL;", changes[3].text)
 
     def test_what_nothing_noticed_is_said(self):
         nothing = {"better": [], "worse": [], "other": [], "failing_tests": []}
