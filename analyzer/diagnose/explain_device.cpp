@@ -249,6 +249,9 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
     for (size_t i = 0; i < std::min(kShownRanks, blocked.size()); ++i) {
         add_blocked_evidence(run, node, *blocked[i], find_blocker(run, node, *blocked[i]), finding);
     }
+    if (blocked.size() > kShownRanks) {
+        finding.evidence.push_back(phrase("and {} likewise", counted(blocked.size() - kShownRanks, "more rank")));
+    }
     add_device_evidence(run, node, finding);
 }
 

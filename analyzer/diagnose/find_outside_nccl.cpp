@@ -109,6 +109,9 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
             }
         }
     }
+    if (shown > kShownPlaces) {
+        found.story += phrase("; others are in {}", counted(shown - kShownPlaces, "more place"));
+    }
     found.hang_after_ns = found.hang_after_ns == 0 ? kUsualTimeoutNs : found.hang_after_ns;
     // The tracer dumps such a wait whether or not it ends well. Where all ranks wait, none is left to end it.
     const auto by_itself = [](const Process& process) {

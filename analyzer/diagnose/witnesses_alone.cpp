@@ -80,6 +80,9 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
         for (size_t i = 0; i < std::min(kShownStatements, run.testimony.size()); ++i) {
             diagnosis.cannot_tell += "; " + quote(run.testimony[i]);
         }
+        if (run.testimony.size() > kShownStatements) {
+            diagnosis.cannot_tell += "; " + counted(run.testimony.size() - kShownStatements, "more statement");
+        }
         return diagnosis;
     }
     Finding finding;
@@ -88,11 +91,15 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
     finding.confidence = suspects.confidence;
     finding.summary = phrase("{} {}{}; no dump and no ring is there to confirm it", ranks_fact(finding.ranks),
                              suspects.acted ? "" : verb_form(finding.ranks.size(), "is ", "are "), suspects.why);
+    size_t statements = 0;
     for (const Testimony& said : run.testimony) {
         const bool names_one = suspects.ranks.contains(said.rank);
-        if ((names_one || said.lost_a_peer) && finding.evidence.size() < kShownStatements) {
+        if ((names_one || said.lost_a_peer) && statements++ < kShownStatements) {
             finding.evidence.push_back(quote(said));
         }
+    }
+    if (statements > kShownStatements) {
+        finding.evidence.push_back(counted(statements - kShownStatements, "more statement") + " of this kind");
     }
     finding.would_confirm.emplace_back(
         "dumps, or the rings of the ranks' nodes: what they did last, and who waits for whom");

@@ -292,15 +292,16 @@ TEST_CASE("of many statements, where there is no record at all, sixteen are quot
         said.rank = rank;
     }
     const std::string untold = analyzer::diagnose(run, {}).cannot_tell;
-    CHECK(untold.ends_with("NCCL says (job.log): rank 15: connection closed."));
+    CHECK(untold.ends_with("NCCL says (job.log): rank 15: connection closed.; 4 more statements"));
     for (Testimony& said : run.testimony) {
         said.lost_a_peer = true;
     }
     const Diagnosis told = analyzer::diagnose(run, {});
     REQUIRE(told.findings.size() == 1);
     CHECK(told.findings[0].ranks == ranks({20}));
-    REQUIRE(told.findings[0].evidence.size() == 16);
+    REQUIRE(told.findings[0].evidence.size() == 17);
     CHECK(told.findings[0].evidence[15].text() == "NCCL says (job.log): rank 15: connection closed.");
+    CHECK(told.findings[0].evidence[16].text() == "4 more statements of this kind");
 }
 
 TEST_CASE("a dead rank without a record is named by the launcher") {
