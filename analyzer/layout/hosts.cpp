@@ -10,7 +10,7 @@
 
 namespace titan::analyzer {
 
-std::string likely_host_text(const Run& run, int rank) {
+std::string likely_host(const Run& run, int rank) {
     std::map<std::string, std::vector<int>> ranks_of;
     for (const Process& process : run.processes) {
         if (process.rank >= 0 && !process.host.empty()) {
@@ -34,11 +34,19 @@ std::string likely_host_text(const Run& run, int rank) {
         }
     }
     const auto found = host_at.find(place(rank));
-    if (found == host_at.end()) {
-        return {};
+    return found == host_at.end() ? std::string() : found->second;
+}
+
+std::string likely_host_text(const Run& run, int rank) {
+    const std::string host = likely_host(run, rank);
+    std::vector<int> there;
+    for (const Process& process : run.processes) {
+        if (process.rank >= 0 && process.host == host) {
+            there.push_back(process.rank);
+        }
     }
-    const std::vector<int>& there = ranks_of[found->second];
-    return fmt::format("rank {} probably ran on {}, as {} did", rank, found->second, ranks_text(there));
+    return host.empty() ? std::string()
+                        : fmt::format("rank {} probably ran on {}, as {} did", rank, host, ranks_text(there));
 }
 
 }  // namespace titan::analyzer

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "host/words.h"
 #include "host_threads.h"
+#include "hosts.h"
 #include "rank_state.h"
 #include "report_parts.h"
 
@@ -30,6 +32,7 @@ class Advice {
                 }
             }
         }
+        by_host();
         sort_unique(with_stacks);
         if (head_.hangs && !with_stacks.empty()) {
             command(fmt::format("titan-analyze stacks {} --rank {}{}", input_, rank_ranges(with_stacks),
@@ -40,7 +43,7 @@ class Advice {
             call_sites();
         }
         if (head_.kind == FindingKind::kStraggler) {
-            command(fmt::format("titan-analyze stragglers {}", input_), "all ranks");
+            command(fmt::format("titan-analyze stragglers {}", input_), "what each cause costs");
         }
         calls_around_it();
         return std::move(steps_);
@@ -91,6 +94,26 @@ class Advice {
             text += "; to see where it is: py-spy dump on that rank's process";
         }
         advise(text);
+    }
+
+    // The node of a rank that left no record may still have its ring.
+    void by_host() {
+        std::map<std::string, std::vector<int>> ranks_of;
+        for (const int rank : head_.ranks) {
+            const bool missing =
+                std::find(run_.missing_ranks.begin(), run_.missing_ranks.end(), rank) != run_.missing_ranks.end();
+            if (const std::string host = missing ? likely_host(run_, rank) : std::string(); !host.empty()) {
+                ranks_of[host].push_back(rank);
+            }
+        }
+        const bool foreign = !run_.processes.empty() && run_.processes.front().source.is_flight_recorder;
+        size_t shown = 0;
+        for (const auto& [host, ranks] : ranks_of) {
+            if (!foreign && shown++ < kAdvisedRanks) {
+                advise(fmt::format("{} left no record: on {}, titan-analyze collect --into dumps/ saves rings",
+                                   ranks_text(ranks), host));
+            }
+        }
     }
 
     void call_sites() {

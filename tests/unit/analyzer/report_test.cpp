@@ -292,7 +292,14 @@ TEST_CASE("where a rank without a record ran is told by the others of its host")
         }
     }
     CHECK(likely_host_text(run, 11) == "rank 11 probably ran on node-1, as ranks 8-10,12-15 did");
+    CHECK(likely_host(run, 11) == "node-1");
     CHECK(likely_host_text(run, 16).empty());
+    run.missing_ranks = {11};
+    Finding finding;
+    finding.ranks = {11};
+    const auto collects = [](const std::string& step) { return contains(step, "on node-1, titan-analyze collect"); };
+    const std::vector<std::string> steps = next_steps(run, finding, "dumps/");
+    CHECK(std::any_of(steps.begin(), steps.end(), collects));
     run.processes[3].host = "node-1";
     CHECK(likely_host_text(run, 11).empty());
 }
