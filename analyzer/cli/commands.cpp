@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <sstream>
 
@@ -25,6 +26,17 @@ constexpr int kLeastColumns = 20;
 constexpr size_t kLeastRows = 24;
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
+
+// As an option also where the environment says it: the shell that the command is pasted into may say otherwise.
+std::string ring_option(const CommonOptions& common) {
+    std::string directory = common.ring_directory;
+    const char* const said = std::getenv("TITANTRACE_RING_DIR");
+    std::error_code ignored;
+    if (directory.empty() && !common.no_rings && said != nullptr && std::filesystem::is_directory(said, ignored)) {
+        directory = said;
+    }
+    return directory.empty() ? std::string() : " --ring-dir " + shell_quoted(printable(directory));
+}
 
 }  // namespace
 
@@ -135,7 +147,7 @@ TextStyle command_line_style(const CommonOptions& common) {
     }
     style.input += common.run.empty() ? "" : " --run " + shell_quoted(printable(common.run));
     style.input += common.no_rings ? " --no-rings" : "";
-    style.input += common.ring_directory.empty() ? "" : " --ring-dir " + shell_quoted(printable(common.ring_directory));
+    style.input += ring_option(common);
     style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
     style.input += common.role.empty() ? "" : " --role " + shell_quoted(printable(common.role));
     return style;
