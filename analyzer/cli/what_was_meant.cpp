@@ -35,6 +35,9 @@ std::string what_was_meant(const CommandLine& app, const std::vector<std::string
     if (arguments.empty() || find([&](const CommandLine& command) { return command.name() == arguments[0]; })) {
         return {};
     }
+    if (arguments[0] == "version") {
+        return "; did you mean: titan-analyze --version";
+    }
     for (size_t i = 1; i < arguments.size(); ++i) {
         if (find([&](const CommandLine& command) { return command.name() == arguments[i]; })) {
             return "; the command comes first: " + command_line(arguments[i], without(i));

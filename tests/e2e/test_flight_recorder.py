@@ -457,6 +457,7 @@ class Files(Dumps):
                                  ([path, "--rank", "1"], f"titan-analyze show {path} --rank 1"),
                                  (["show", path, "--rnak=1"], "did you mean --rank?"),
                                  ([path, "--onelin"], "did you mean --oneline?"),
+                                 (["version"], "did you mean: titan-analyze --version"),
                                  (["show", path, "--last", "0"], "must be a number above 0"),
                                  ([path, "--attempt", "-1"], "must be a number of at least 0")):
             with self.subTest(arguments=arguments):
