@@ -99,20 +99,20 @@ class Advice {
     // The node of a rank that left no record may still have its ring.
     void by_host() {
         std::map<std::string, std::vector<int>> ranks_of;
-        for (const int rank : head_.ranks) {
+        if (run_.processes.empty() || run_.processes.front().source.is_flight_recorder) {
+            return;
+        }
+        for (size_t i = 0; i < std::min(head_.ranks.size(), kAdvisedRanks); ++i) {
+            const int rank = head_.ranks[i];
             const bool missing =
                 std::find(run_.missing_ranks.begin(), run_.missing_ranks.end(), rank) != run_.missing_ranks.end();
             if (const std::string host = missing ? likely_host(run_, rank) : std::string(); !host.empty()) {
                 ranks_of[host].push_back(rank);
             }
         }
-        const bool foreign = !run_.processes.empty() && run_.processes.front().source.is_flight_recorder;
-        size_t shown = 0;
         for (const auto& [host, ranks] : ranks_of) {
-            if (!foreign && shown++ < kAdvisedRanks) {
-                advise(fmt::format("{} left no record: on {}, titan-analyze collect --into dumps/ saves rings",
-                                   ranks_text(ranks), host));
-            }
+            advise(fmt::format("{} left no record: on {}, titan-analyze collect --into dumps/ saves rings",
+                               ranks_text(ranks), host));
         }
     }
 
