@@ -7,7 +7,6 @@ import json
 import os
 import pty
 import re
-import resource
 import select
 import shlex
 import shutil
@@ -207,19 +206,6 @@ class Top(node_jobs.NodeCase):
         self.pages("--count", 3, "--interval", 0.1)
         self.assertEqual(state(), before)
         self.assertEqual(self.place.dump_files(), [])
-
-    def test_costs(self):
-        self.start_job(ranks=8)
-        harness.wait_for(lambda: len(self.steps()) == 8, 20, "the job runs")
-        time.sleep(3)
-        pages = 30
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.pages("--count", pages, "--interval", 0.05)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        page_ms = 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / pages
-        print(f"titan-top: 8 ranks: {page_ms:.1f} ms of processor time a page, {page_ms / 10:.2f} % of a core at one "
-              f"page a second")
-        self.assertLess(page_ms, 50 * harness.SLOW, "5 % of a core")
 
     def test_hostile_rings(self):
         rank, = self.lingering_ranks(1)
