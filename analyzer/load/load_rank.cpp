@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 
@@ -147,25 +148,26 @@ std::optional<Process> dump_before_abort(std::span<RankFile> older, const Opened
 }
 
 // A process of another role may have the same rank, and did not replace the one that was taken: the newest dump of
-// each.
-void add_other_roles(std::span<RankFile> older, Loader& with, LoadOutcome& outcome) {
-    if (outcome.processes.back().role().empty()) {
+// each. Of each process one is read.
+void add_other_roles(const RankFile& taken, std::span<RankFile> older, Loader& with, LoadOutcome& outcome) {
+    if (older.empty() || outcome.processes.back().role().empty()) {
         return;
     }
+    std::set<std::string> known = {taken.moment->process};
     for (RankFile& one : older) {
-        Result<OpenedSource> opened = is_plain(one.candidate) ? one.file.read(with.memory) : Error("no dump");
-        const bool is_known = !opened || std::any_of(outcome.processes.begin(), outcome.processes.end(),
-                                                     [&](const Process& process) { return is_of(*opened, process); });
+        if (!is_plain(one.candidate) || known.contains(one.moment->process)) {
+            continue;
+        }
         LoadOutcome found;
-        if (!is_known) {
+        if (const Result<OpenedSource> opened = one.file.read(with.memory)) {
+            known.insert(one.moment->process);
             take_opened(*opened, with, found);
         }
-        const bool is_new =
-            std::all_of(outcome.processes.begin(), outcome.processes.end(), [&](const Process& process) {
-                return !found.processes.empty() && is_of_other_role(found.processes.back(), process);
-            });
-        if (is_new) {
-            outcome.processes.push_back(std::move(found.processes.back()));
+        for (Process& process : found.processes) {
+            if (std::all_of(outcome.processes.begin(), outcome.processes.end(),
+                            [&](const Process& other) { return is_of_other_role(process, other); })) {
+                outcome.processes.push_back(std::move(process));
+            }
         }
     }
 }
@@ -225,7 +227,7 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
         } else if (!has_stacks) {
             add_from_own_dumps(older, clock, with, process);
         }
-        add_other_roles(older, with, outcome);
+        add_other_roles(rank_files[i], older, with, outcome);
         break;
     }
     return outcome;
