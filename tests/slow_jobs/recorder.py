@@ -1,6 +1,7 @@
 """Dumps of titantrace of a job whose times are known, as formats/FORMAT.md says. Clocks of hosts differ and drift; what
 the device did is seen late, or of some launches only, or not at all. The structures are those of tests/scenarios."""
 import ctypes
+import functools
 import hashlib
 import json
 import os
@@ -66,7 +67,7 @@ except OSError:
 class Witness(NamedTuple):
     """What a recorder was set to see."""
     device: str  # method of observing the device
-    sample: int  # of launches, every n-th
+    sample: int  # of so many launches one
     health: bool
     names: bool  # of communicators
     offset_ns: int  # between the clocks of hosts, at most
@@ -221,7 +222,7 @@ class Image:
         else:
             self.issued[row] += 1
         entered, returned = recorder.at(rank, call.entered), recorder.at(rank, call.returned)
-        watched = self.witness.device != "off" and call.launch % self.witness.sample == 0
+        watched = self.witness.device != "off" and is_watched(call.launch, self.witness.sample)
         started = finished = launch = 0
         state = ENQUEUED if returned else ENTERED
         if watched:
@@ -408,6 +409,12 @@ class Image:
         os.makedirs(place, exist_ok=True)
         with open(os.path.join(place, "rank%05d.0.titan" % self.rank), "wb") as file:
             file.write(b"".join(out))
+
+
+@functools.lru_cache(maxsize=None)
+def is_watched(launch: int, sample: int) -> bool:
+    """One of each `sample` launches, no place of them more often than the others, the same ones on all ranks."""
+    return launch % sample == hash_of("launch %d" % (launch // sample)) % sample
 
 
 def hash_of(text: str) -> int:

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "learn_driver.h"
 #include "log.h"
 #include "own_thread.h"
@@ -17,6 +18,12 @@ using format::GpuProgressMethod;
 bool can_write(const DriverApi& driver) {
     return driver.stream_write_value64 != nullptr && driver.mem_host_register != nullptr &&
            driver.mem_host_get_device_pointer != nullptr;
+}
+
+// One of each `sample` launches, the same ones on all ranks. Which one differs from the ones before: where steps
+// consist of a multiple of `sample` launches, each place of a step is observed in some of them.
+bool is_observed(uint64_t number, uint32_t sample) {
+    return sample <= 1 || number % sample == mix_hash(sample, number / sample) % sample;
 }
 
 }  // namespace
@@ -109,8 +116,7 @@ void GpuProgress::begin(Launch& launch, const void* stream) {
     launch = Launch{};
     launch.stream = stream;
     const uint64_t number = launches_.fetch_add(1, std::memory_order_relaxed);
-    const uint32_t sample = recording_->config.gpu_progress.sample;
-    if (sample > 1 && number % sample != 0) {
+    if (!is_observed(number, recording_->config.gpu_progress.sample)) {
         return;
     }
     void* const context = context_of(recording_->driver, stream);
