@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMostSamples = 256;  // of a slot
 constexpr double kLeastShareOfSampled = 0.03;
+constexpr double kLeastShareOfFilledIn = 0.02;
 
 std::vector<std::vector<size_t>> ranks_by_role(const StepGraph& graph) {
     std::vector<std::vector<size_t>> by_role;
@@ -78,6 +79,27 @@ RankSteps CauseSearch::usual_of_peers(const RankSteps& values) const {
     return usual;
 }
 
+double CauseSearch::excess_ns(size_t rank, uint32_t node) const {
+    const std::vector<float>& usual = usual_slot_ns_[graph.roles[rank]];
+    const size_t slot = graph.nodes[node].slot;
+    return static_cast<double>(std::max(0.0F, recorded_.own_ns[node] - (slot < usual.size() ? usual[slot] : 0)));
+}
+
+RankSteps CauseSearch::surplus_ns() const {
+    RankSteps surplus(ranks(), steps());
+    for (size_t r = 0; r < ranks(); ++r) {
+        for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
+            surplus.at(r, graph.nodes[n].step) += graph.nodes[n].beside ? 0 : excess_ns(r, n);
+        }
+        surplus.at(r, graph.steps) = std::max(0.0, graph.tail_ns[r]);
+        for (size_t s = 0; s < steps(); ++s) {
+            const double explained_ns = work.work_ns.at(r, s) - left_ns.at(r, s);
+            surplus.at(r, s) = std::max(0.0, surplus.at(r, s) - std::max(0.0, explained_ns));
+        }
+    }
+    return surplus;
+}
+
 std::vector<int> CauseSearch::all_ranks() const {
     std::vector<int> all;
     for (size_t r = 0; r < ranks(); ++r) {
@@ -112,25 +134,19 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
     Durations edited = recorded_;
     const RankSteps amounts_ns = with_unseen(seen_ns);
     for (size_t r = 0; r < ranks(); ++r) {
-        const std::vector<float>& usual = usual_slot_ns_[graph.roles[r]];
-        const auto excess_of = [&](uint32_t n) {
-            const size_t slot = graph.nodes[n].slot;
-            return std::max(0.0F, recorded_.own_ns[n] - (slot < usual.size() ? usual[slot] : 0));
-        };
         graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
-            double excess_ns = 0;
+            double longer_ns = 0;
             double own_ns = 0;
             for (uint32_t n = first; n < end; ++n) {
-                excess_ns += graph.nodes[n].beside ? 0 : static_cast<double>(excess_of(n));
+                longer_ns += graph.nodes[n].beside ? 0 : excess_ns(r, n);
                 own_ns += graph.nodes[n].beside ? 0 : static_cast<double>(recorded_.own_ns[n]);
             }
             const double amount_ns = std::min(amounts_ns.at(r, graph.nodes[first].step), own_ns);
-            const double of_excess = amount_ns > 0 && excess_ns > 0 ? std::min(1.0, amount_ns / excess_ns) : 0;
-            const double rest_ns = own_ns - of_excess * excess_ns;
+            const double of_excess = amount_ns > 0 && longer_ns > 0 ? std::min(1.0, amount_ns / longer_ns) : 0;
+            const double rest_ns = own_ns - of_excess * longer_ns;
             const double scale = rest_ns > 0 ? (own_ns - amount_ns) / rest_ns : 0;
             for (uint32_t n = first; amount_ns != 0 && n < end; ++n) {
-                const double kept_ns =
-                    static_cast<double>(recorded_.own_ns[n]) - of_excess * static_cast<double>(excess_of(n));
+                const double kept_ns = static_cast<double>(recorded_.own_ns[n]) - of_excess * excess_ns(r, n);
                 edited.own_ns[n] = static_cast<float>(kept_ns * scale);
             }
         });
@@ -150,7 +166,7 @@ bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
     // Where less is seen, more of it is needed.
     const double least = graph.has_unseen() ? kLeastShareOfSampled * graph.sample
-                         : graph.filled_in  ? kLeastShareOfSampled
+                         : graph.filled_in  ? kLeastShareOfFilledIn
                                             : kLeastShareOfStep;
     if (cause.cost_ns < least * graph.step_ns) {
         return false;

@@ -31,6 +31,9 @@ class CauseSearch {
     size_t steps() const { return graph.steps + 1; }  // with what is behind the calls of the last one
     // The middle of the ranks that do the same work, in each step; of a rank without such its own usual time.
     RankSteps usual_of_peers(const RankSteps& values) const;
+    // By how much nodes are longer than usual where they are, without what recognised causes take. A rank that is held
+    // up now and then has such time in each step, though others hide part of it.
+    RankSteps surplus_ns() const;
     // Of each rank over all steps.
     std::vector<double> usual_of_ranks(const RankSteps& values) const;
 
@@ -51,6 +54,7 @@ class CauseSearch {
 
   private:
     void find_usual_slots();
+    double excess_ns(size_t rank, uint32_t node) const;
     RankSteps with_unseen(const RankSteps& amounts_ns) const;
 
     Durations recorded_;

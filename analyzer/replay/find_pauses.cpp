@@ -12,8 +12,13 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kLeastPause = 0.08;    // share of a step
-constexpr double kPauseStandsOut = 6;   // times the spread of a rank's steps
+// Pauses that show that there are such, and those that count then.
+struct PauseLimits {
+    double least;       // share of a step
+    double stands_out;  // times the spread of a rank's steps
+};
+constexpr PauseLimits kPlain{0.08, 6};
+constexpr PauseLimits kSmall{0.03, 3};
 constexpr double kSeldom = 0.34;        // share of its steps
 constexpr double kLeastRanks = 0.2;     // share of the ranks that pause now and then
 constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes no call for
@@ -22,7 +27,7 @@ constexpr size_t kLeastTimes = 2;
 constexpr double kAllPause = 0.5;  // share of the ranks
 
 // What a rank is longer by than its peers in the steps in which it stands out, if these are few.
-RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns) {
+RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseLimits limits) {
     RankSteps pauses_ns(search.ranks(), search.steps());
     for (size_t r = 0; r < search.ranks(); ++r) {
         std::vector<double> longer_ns;
@@ -31,7 +36,7 @@ RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns) {
         }
         const double middle_ns = median_of(longer_ns);
         const double least_ns =
-            std::max(kLeastPause * search.step_ns(), kPauseStandsOut * spread_of(longer_ns)) + middle_ns;
+            std::max(limits.least * search.step_ns(), limits.stands_out * spread_of(longer_ns)) + middle_ns;
         const auto times = std::count_if(longer_ns.begin(), longer_ns.end(), [&](double ns) { return ns > least_ns; });
         if (static_cast<double>(times) > kSeldom * static_cast<double>(search.steps())) {
             continue;
@@ -91,7 +96,8 @@ double share_in_one_piece(const CauseSearch& search, const RankSteps& pauses_ns)
 }
 
 void find_pauses_of_ranks(CauseSearch& search) {
-    const RankSteps pauses_ns = pauses_of(search, search.usual_of_peers(search.left_ns));
+    const RankSteps usual_ns = search.usual_of_peers(search.left_ns);
+    const RankSteps pauses_ns = pauses_of(search, usual_ns, kPlain);
     const size_t ranks = pausing_ranks(pauses_ns);
     size_t pauses = 0;
     std::vector<double> lengths_ns;
@@ -114,7 +120,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.evidence.emplace_back(in_one_piece >= kInOnePiece
                                     ? "in one piece: the host calls neither CUDA nor NCCL all the while"
                                     : "whether the hosts pause in one piece, the record does not show");
-    search.add(std::move(cause), pauses_ns);
+    search.add(std::move(cause), pauses_of(search, usual_ns, kSmall));
 }
 
 void find_pauses_of_all(CauseSearch& search) {
@@ -125,7 +131,7 @@ void find_pauses_of_all(CauseSearch& search) {
         size_t paused = 0;
         for (size_t r = 0; r < search.ranks(); ++r) {
             const double longer_ns = search.left_ns.at(r, s) - usual_ns[r];
-            if (longer_ns > 2 * kLeastPause * search.step_ns()) {
+            if (longer_ns > 2 * kPlain.least * search.step_ns()) {
                 pauses_ns.at(r, s) = longer_ns;
                 ++paused;
             }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -19,7 +20,7 @@ constexpr double kLeastNs = 100'000;  // longer than its like
 constexpr size_t kLeastCalls = 8;
 
 struct Route {
-    uint32_t index = 0;
+    StepRoute of;                // of several meetings between the same two ranks the first one
     std::vector<double> ran_ns;  // node by node
     std::vector<uint32_t> nodes;
     std::vector<uint32_t> steps;
@@ -29,7 +30,7 @@ struct Route {
     size_t first_step = 0;
 };
 
-using Like = std::tuple<OpKind, uint8_t, int32_t>;  // operation, size, members
+using Like = std::tuple<OpKind, uint8_t, int32_t, uint32_t>;  // operation, size, members, meetings at once
 
 class SlowLinks {
   public:
@@ -47,31 +48,51 @@ class SlowLinks {
     }
 
   private:
+    // What a node's meetings run over: communicator, two ranks or -1, meetings at once, operation and size. None where
+    // it is not known which of them took long.
+    using Way = std::tuple<uint32_t, int32_t, int32_t, uint32_t, OpKind, uint8_t>;
+
+    std::optional<Way> way_of(uint32_t node) const {
+        const StepGraph& graph = search_.graph;
+        const uint32_t first = graph.piece_begin[node];
+        const uint32_t end = graph.piece_begin[node + 1];
+        std::optional<Way> way;
+        for (uint32_t p = first; p < end; ++p) {
+            if ((graph.pieces[p] & StepGraph::kDoesNotWait) != 0) {
+                return std::nullopt;
+            }
+            const StepRoute& of = graph.routes[graph.meeting_route[graph.pieces[p]]];
+            const Way own{of.communicator, std::min(of.from, of.to), std::max(of.from, of.to), end - first, of.kind,
+                          of.size_bits};
+            if (way && *way != own) {
+                return std::nullopt;
+            }
+            way = own;
+        }
+        return way;
+    }
+
     void collect() {
         const StepGraph& graph = search_.graph;
-        std::vector<Route> routes(graph.routes.size());
+        std::map<Way, Route> routes;
         for (size_t r = 0; r < graph.ranks(); ++r) {
             for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
-                // Of a group of several meetings it is not known which took long.
-                if (graph.piece_begin[n + 1] - graph.piece_begin[n] != 1) {
+                const std::optional<Way> way = graph.nodes[n].run_ns > 0 ? way_of(n) : std::nullopt;
+                if (!way) {
                     continue;
                 }
-                const uint32_t piece = graph.pieces[graph.piece_begin[n]];
-                if ((piece & StepGraph::kDoesNotWait) == 0 && graph.nodes[n].run_ns > 0) {
-                    Route& route = routes[graph.meeting_route[piece]];
-                    route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
-                    route.nodes.push_back(n);
-                    route.steps.push_back(graph.nodes[n].step);
-                }
+                Route& route = routes[*way];
+                route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
+                route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
+                route.nodes.push_back(n);
+                route.steps.push_back(graph.nodes[n].step);
             }
         }
-        for (uint32_t i = 0; i < routes.size(); ++i) {
-            if (routes[i].ran_ns.size() >= kLeastCalls) {
-                const StepRoute& of = graph.routes[i];
-                routes[i].index = i;
-                routes[i].median_ns = median_of(routes[i].ran_ns);
-                const int32_t size = of.is_pair() ? 2 : search_.run.communicators[of.communicator].size;
-                likes_[{of.kind, of.size_bits, size}].push_back(std::move(routes[i]));
+        for (auto& [way, route] : routes) {
+            if (route.ran_ns.size() >= kLeastCalls) {
+                route.median_ns = median_of(route.ran_ns);
+                const int32_t size = route.of.is_pair() ? 2 : search_.run.communicators[route.of.communicator].size;
+                likes_[{route.of.kind, route.of.size_bits, size, std::get<3>(way)}].push_back(std::move(route));
             }
         }
     }
@@ -135,10 +156,10 @@ class SlowLinks {
 
     // In all slow routes, and together in no other.
     std::set<std::string> common_hosts(const std::vector<const Route*>& slow) const {
-        std::set<std::string> common = hosts_of(search_.graph.routes[slow.front()->index]);
+        std::set<std::string> common = hosts_of(slow.front()->of);
         for (const Route* route : slow) {
             std::set<std::string> both;
-            const std::set<std::string> hosts = hosts_of(search_.graph.routes[route->index]);
+            const std::set<std::string> hosts = hosts_of(route->of);
             std::set_intersection(common.begin(), common.end(), hosts.begin(), hosts.end(),
                                   std::inserter(both, both.end()));
             common = std::move(both);
@@ -162,7 +183,7 @@ class SlowLinks {
             }
             first = std::min(first, route->first_step);
             worst = route->slow_ns - route->usual_ns > worst->slow_ns - worst->usual_ns ? route : worst;
-            const StepRoute& of = search_.graph.routes[route->index];
+            const StepRoute& of = route->of;
             for (const MemberRef ref : search_.run.communicators[of.communicator].members) {
                 const Member& member = search_.run.member(ref);
                 if (member.global_rank >= 0 && (!of.is_pair() || member.rank == of.from || member.rank == of.to)) {
@@ -174,7 +195,7 @@ class SlowLinks {
         const std::set<std::string> hosts = common_hosts(slow);
         cause.hosts.assign(hosts.begin(), hosts.end());
         cause.since_step = search_.since(first);
-        const StepRoute& of = search_.graph.routes[worst->index];
+        const StepRoute& of = worst->of;
         cause.evidence.push_back(fmt::format(
             "{} between {} takes {}, its like {} (medians, counted from the last arrival)", format::name_of(of.kind),
             ranks_text(cause.ranks), fine_duration_text(worst->slow_ns), fine_duration_text(worst->usual_ns)));

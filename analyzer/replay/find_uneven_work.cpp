@@ -14,12 +14,13 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kUnevenStage = 1.1;    // times the mean of the stages
-constexpr double kHostsPart = 0.5;      // of what a stage works longer: then its hosts are the cause
-constexpr double kAloneAbove = 2;       // times what the other stages differ by
-constexpr double kUnevenSpread = 0.08;  // standard deviation of the same work, as a share of it
-constexpr double kTogether = 0.6;       // correlation of parts of a step
-constexpr double kLargePart = 0.01;     // share of a step
+constexpr double kUnevenStage = 1.04;         // times the mean of the stages
+constexpr double kUnevenStageFilledIn = 1.1;  // where times of other steps were filled in
+constexpr double kHostsPart = 0.5;            // of what a stage works longer: then its hosts are the cause
+constexpr double kAloneAbove = 2;             // times what the other stages differ by
+constexpr double kUnevenSpread = 0.08;        // standard deviation of the same work, as a share of it
+constexpr double kTogether = 0.6;             // correlation of parts of a step
+constexpr double kLargePart = 0.01;           // share of a step
 constexpr size_t kMostParts = 48;
 constexpr size_t kMostSampled = 32;  // ranks
 
@@ -196,7 +197,8 @@ void find_uneven_stages(CauseSearch& search) {
         mean_ns += work_ns[stage] / static_cast<double>(by_stage.size());
         heaviest = work_ns[stage] > work_ns[heaviest] ? stage : heaviest;
     }
-    if (work_ns[heaviest] < kUnevenStage * mean_ns ||
+    const double least = search.graph.filled_in ? kUnevenStageFilledIn : kUnevenStage;
+    if (work_ns[heaviest] < least * mean_ns ||
         later_hosts_ns(search, by_stage[heaviest]) > kHostsPart * (work_ns[heaviest] - mean_ns)) {
         return;
     }

@@ -12,6 +12,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kLeastSamples = 3;        // of a moment that is to be known
+constexpr int kRounds = 4;                 // until moments and usual steps hardly change
 constexpr double kMostLeft = 0.1;          // share of calls that stay unseen
 constexpr double kHostLateNs = 2'000'000;  // a host that is later than usual holds up those who meet it
 
@@ -20,7 +21,7 @@ struct Knot {
     double ns;        // in this step, likewise
 };
 
-// The usual moments of one rank's steps.
+// The usual moments of one rank's steps, since their beginning.
 struct UsualStep {
     size_t nodes = 0;
     double length_ns = 0;
@@ -38,12 +39,9 @@ class Steps {
     }
 
     bool fill() {
-        bool all = true;
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            usual_.push_back(usual_step(r));
-            all &= usual_.back().nodes != 0;
-        }
-        if (!all) {
+        const bool all_begin =
+            std::none_of(moments_.begin(), moments_.end(), [](const auto& of) { return of.empty(); });
+        if (!all_begin || !learn_usual_steps()) {
             return false;
         }
         for (const bool knows_late : {false, true}) {
@@ -51,6 +49,7 @@ class Steps {
                 graph_.for_each_step(r, [&](uint32_t first, uint32_t end) { fill_step(r, first, end, knows_late); });
             }
         }
+        keep_queues();
         size_t left = 0;
         for (size_t n = 0; n < raw_.size(); ++n) {
             left += unseen_[n] && raw_[n].arrived_ns == 0 ? 1 : 0;
@@ -59,13 +58,82 @@ class Steps {
     }
 
   private:
+    // Calls of one communicator run one after another.
+    void keep_queues() {
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            std::map<uint32_t, uint32_t> newest;  // node, by communicator
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                const auto [found, first] = newest.try_emplace(raw_[n].row, n);
+                const uint32_t before = found->second;
+                found->second = n;
+                if (first || raw_[before].ended_ns <= raw_[n].arrived_ns) {
+                    continue;
+                }
+                if (unseen_[n]) {
+                    raw_[n].arrived_ns = raw_[before].ended_ns;
+                    raw_[n].ended_ns = std::max(raw_[n].ended_ns, raw_[n].arrived_ns);
+                } else if (unseen_[before] && raw_[n].arrived_ns != 0) {
+                    raw_[before].ended_ns = raw_[n].arrived_ns;
+                    raw_[before].arrived_ns = std::min(raw_[before].arrived_ns, raw_[before].ended_ns);
+                }
+            }
+        }
+    }
+
     int64_t begin_ns(size_t r, uint32_t n) const { return moments_[r][graph_.nodes[n].step]; }
+
+    // Hosts run ahead of devices: when a step began there is known only roughly, and better once it is known where in a
+    // step the calls come that were seen in it.
+    bool learn_usual_steps() {
+        for (int round = 0; round < kRounds; ++round) {
+            usual_.clear();
+            for (size_t r = 0; r < graph_.ranks(); ++r) {
+                usual_.push_back(usual_step(r));
+                if (usual_.back().nodes == 0) {
+                    return false;
+                }
+            }
+            move_moments();
+        }
+        return true;
+    }
+
+    void move_moments() {
+        std::vector<std::vector<double>> later_ns(graph_.steps);  // than usual, all that was seen in a step
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            graph_.for_each_step(r, [&](uint32_t first, uint32_t end) {
+                for_each_seen(r, first, end, [&](double usual_ns, double ns) {
+                    later_ns[graph_.nodes[first].step].push_back(ns - usual_ns);
+                });
+            });
+        }
+        for (std::vector<int64_t>& of_rank : moments_) {
+            for (size_t s = 0; s < graph_.steps; ++s) {
+                of_rank[s] += later_ns[s].empty() ? 0 : static_cast<int64_t>(median_of(later_ns[s]));
+            }
+            // What is behind the last step is as long as it was.
+        }
+    }
+
+    // Calls visit(usual moment, moment) for what was seen of a step of usual calls, since its beginning.
+    template <typename Visit>
+    void for_each_seen(size_t r, uint32_t first, uint32_t end, const Visit& visit) const {
+        const UsualStep& usual = usual_[r];
+        for (uint32_t n = first; n < end && end - first == usual.nodes; ++n) {
+            if (unseen_[n]) {
+                continue;
+            }
+            if (raw_[n].arrived_ns != 0) {
+                visit(usual.arrived_ns[n - first], static_cast<double>(raw_[n].arrived_ns - begin_ns(r, n)));
+            }
+            if (raw_[n].ended_ns != 0) {
+                visit(usual.ended_ns[n - first], static_cast<double>(raw_[n].ended_ns - begin_ns(r, n)));
+            }
+        }
+    }
 
     UsualStep usual_step(size_t r) const {
         UsualStep usual;
-        if (moments_[r].empty()) {
-            return usual;
-        }
         std::map<size_t, size_t> lengths;
         graph_.for_each_step(r, [&](uint32_t first, uint32_t end) { ++lengths[end - first]; });
         const auto most = std::max_element(lengths.begin(), lengths.end(),
@@ -152,18 +220,9 @@ class Steps {
         const int64_t begin = begin_ns(r, first);
         const uint32_t step = graph_.nodes[first].step;
         std::vector<Knot> knots{{0, 0}, {usual.length_ns, static_cast<double>(moments_[r][step + 1] - begin)}};
-        for (size_t slot = 0; slot < usual.nodes; ++slot) {
-            const RawNode& node = raw_[first + slot];
-            if (unseen_[first + slot]) {
-                continue;
-            }
-            if (node.arrived_ns != 0) {
-                knots.push_back({usual.arrived_ns[slot], static_cast<double>(node.arrived_ns - begin)});
-            }
-            if (node.ended_ns != 0) {
-                knots.push_back({usual.ended_ns[slot], static_cast<double>(node.ended_ns - begin)});
-            }
-        }
+        for_each_seen(r, first, first + static_cast<uint32_t>(usual.nodes), [&](double usual_ns, double ns) {
+            knots.push_back({usual_ns, ns});
+        });
         sort(knots);
         for (size_t slot = 0; slot < usual.nodes && knows_late; ++slot) {
             const uint32_t n = first + static_cast<uint32_t>(slot);
@@ -211,7 +270,7 @@ class Steps {
                (behind->ns - before.ns) * (usual_ns - before.usual_ns) / (behind->usual_ns - before.usual_ns);
     }
 
-    const StepMoments& moments_;
+    StepMoments moments_;
     const Clocks& clocks_;
     const StepGraph& graph_;
     std::vector<RawNode>& raw_;

@@ -1,0 +1,37 @@
+// By how much ranks work longer than those that do the same, in each step.
+#pragma once
+
+#include <vector>
+
+#include "cause_search.h"
+
+namespace titan::analyzer {
+
+// With whom a rank is compared. What strikes a host strikes its ranks alike: it shows against other hosts alone.
+enum class Against : uint8_t {
+    kOwnHost,     // those on its host that do the same; where they are too few, those on all hosts
+    kOtherHosts,  // those on other hosts that do the same; where there are none, the hosts of all ranks
+};
+
+class ExcessWork {
+  public:
+    ExcessWork(const CauseSearch& search, Against against);
+
+    double work_ns(size_t rank, size_t step) const { return work_ns_.at(rank, step); }
+    double host_late_ns(size_t rank, size_t step) const { return host_late_ns_.at(rank, step); }
+    double busy_ns(size_t rank, size_t step) const { return busy_ns_.at(rank, step); }
+    // Its host alone could be compared: nobody on another host does its work.
+    bool is_of_host_alone(size_t rank) const { return peers_[rank].empty(); }
+
+  private:
+    using Peers = std::vector<size_t>;
+    static std::vector<Peers> peers_of_ranks(const CauseSearch& search, Against against);
+    RankSteps excess_of(const RankSteps& values) const;
+
+    std::vector<Peers> peers_;  // by rank
+    RankSteps work_ns_;
+    RankSteps host_late_ns_;
+    RankSteps busy_ns_;
+};
+
+}  // namespace titan::analyzer

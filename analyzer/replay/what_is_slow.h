@@ -1,0 +1,12 @@
+// What of a rank or a host is slow, as its readings tell.
+#pragma once
+
+#include "cause_search.h"
+
+namespace titan::analyzer {
+
+// Of a rank whose GPU is slow, and of one whose host is, or of one of a slow host. Adds what tells it to the evidence.
+CauseClass class_of_gpu(const CauseSearch& search, size_t rank, SlowCause& cause);
+CauseClass class_of_host(const CauseSearch& search, size_t rank, bool whole_host, SlowCause& cause);
+
+}  // namespace titan::analyzer
