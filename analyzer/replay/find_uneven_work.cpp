@@ -14,7 +14,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kUnevenStage = 1.04;         // times the mean of the stages
+constexpr double kUnevenStage = 1.06;         // times the mean of the stages
 constexpr double kUnevenStageFilledIn = 1.1;  // where times of other steps were filled in
 constexpr double kHostsPart = 0.5;            // of what a stage works longer: then its hosts are the cause
 constexpr double kAloneAbove = 2;             // times what the other stages differ by

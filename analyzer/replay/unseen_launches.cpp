@@ -24,7 +24,6 @@ struct Knot {
 // The usual moments of one rank's steps, since their beginning.
 struct UsualStep {
     size_t nodes = 0;
-    double length_ns = 0;
     std::vector<double> arrived_ns;  // by slot
     std::vector<double> ended_ns;
 };
@@ -163,11 +162,6 @@ class Steps {
             usual.arrived_ns.push_back(median_of(std::move(arrived[slot])));
             usual.ended_ns.push_back(std::max(usual.arrived_ns.back(), median_of(std::move(ended[slot]))));
         }
-        std::vector<double> step_ns;
-        for (size_t s = 0; s + 1 < moments_[r].size(); ++s) {
-            step_ns.push_back(static_cast<double>(moments_[r][s + 1] - moments_[r][s]));
-        }
-        usual.length_ns = median_of(std::move(step_ns));
         usual.nodes = most->first;
         return usual;
     }
@@ -218,8 +212,7 @@ class Steps {
     std::vector<Knot> knots_of(size_t r, uint32_t first, bool knows_late) const {
         const UsualStep& usual = usual_[r];
         const int64_t begin = begin_ns(r, first);
-        const uint32_t step = graph_.nodes[first].step;
-        std::vector<Knot> knots{{0, 0}, {usual.length_ns, static_cast<double>(moments_[r][step + 1] - begin)}};
+        std::vector<Knot> knots{{0, 0}};
         for_each_seen(r, first, first + static_cast<uint32_t>(usual.nodes), [&](double usual_ns, double ns) {
             knots.push_back({usual_ns, ns});
         });

@@ -3,6 +3,7 @@
 
   judge.py --analyzer build/analyzer/titan-analyze /tmp/jobs         a table by cause
   judge.py --analyzer ... /tmp/jobs --cause jit -v                   and each answer that is not right
+  judge.py --analyzer ... --fresh 2                                  jobs of 2 seeds that nobody has tried, made for it
 
 class    the costliest cause that it names has the true class
 equal    it has a class that these records cannot tell from it (`also` in truth.json; README.md says which and why);
@@ -20,9 +21,14 @@ import argparse
 import json
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
+import tempfile
 from typing import List, NamedTuple, Optional
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import generate  # noqa: E402
 
 NEAR = 0.05
 NEAR_STEPS = 3
@@ -32,6 +38,7 @@ COLUMNS = ("class", "equal", "who", "without", "step", "since", "right")
 class Verdict(NamedTuple):
     job: str
     cause: str
+    record: str  # what is recorded of the GPUs
     holds: dict  # by column; None: not asked
     error: Optional[float]  # of the step time without the cause
     why: str
@@ -78,6 +85,12 @@ def error_of(truth: dict, said: Optional[float]) -> float:
     return min(((said - one) / one for one in true), key=abs)
 
 
+def record_of(truth: dict) -> str:
+    job = truth["job"]
+    return "no GPU times" if job["device"] == "off" else "each launch" if job["sample"] == 1 else "one launch of %d" % (
+        job["sample"])
+
+
 def judge(truth: dict, answer: dict) -> Verdict:
     job = "%s-%d" % (truth["job"]["name"], truth["job"]["seed"])
     causes: List[dict] = answer["causes"]
@@ -89,7 +102,7 @@ def judge(truth: dict, answer: dict) -> Verdict:
                       for cause in causes[:3]) or "no cause"
     if truth["cause"] == "none":
         holds["right"] = not causes
-        return Verdict(job, truth["job"]["name"], holds, None, names)
+        return Verdict(job, truth["job"]["name"], record_of(truth), holds, None, names)
     holds["class"] = bool(causes) and causes[0]["class"] == truth["cause"]
     holds["equal"] = not holds["class"] and (causes[0]["class"] if causes else "none") in truth["also"]
     error = None
@@ -105,7 +118,7 @@ def judge(truth: dict, answer: dict) -> Verdict:
         holds["right"] = holds["equal"]
     whom = (["ranks %s" % truth["ranks"]] if truth["ranks"] else []) + truth["hosts"] + (
         [] if truth["stage"] is None else ["stage %d" % truth["stage"]])
-    return Verdict(job, truth["job"]["name"], holds, error,
+    return Verdict(job, truth["job"]["name"], record_of(truth), holds, error,
                    "%s of %s, loss %.1f %%: said %s" % (truth["cause"], ", ".join(whom) or "all",
                                                        100 * truth["loss_fraction"], names))
 
@@ -118,7 +131,8 @@ def judge_job(task) -> Verdict:
         return judge(truth, ask(analyzer, directory))
     except (ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
         holds = {**dict.fromkeys(COLUMNS), "right": False}
-        return Verdict(os.path.basename(directory), truth["job"]["name"], holds, None, "broken: %r" % error)
+        return Verdict(os.path.basename(directory), truth["job"]["name"], record_of(truth), holds, None,
+                       "broken: %r" % error)
 
 
 def row(name: str, verdicts: List[Verdict]) -> str:
@@ -128,25 +142,45 @@ def row(name: str, verdicts: List[Verdict]) -> str:
         cells.append("%8s" % ("%d/%d" % (sum(asked), len(asked)) if asked else "-"))
     errors = sorted(abs(verdict.error) for verdict in verdicts if verdict.error is not None)
     cells.append("%8s" % ("%.1f %%" % (100 * errors[len(errors) // 2]) if errors else "-"))
-    return "%-19s %4d%s" % (name, len(verdicts), "".join(cells))
+    return "%-30s %4d%s" % (name, len(verdicts), "".join(cells))
 
 
 def table(verdicts: List[Verdict]) -> str:
-    lines = ["%-19s %4s%s%8s" % ("cause", "jobs", "".join("%8s" % column for column in COLUMNS), "error")]
+    lines = ["%-30s %4s%s%8s" % ("cause", "jobs", "".join("%8s" % column for column in COLUMNS), "error")]
     for name in sorted({verdict.cause for verdict in verdicts}):
         lines.append(row(name, [verdict for verdict in verdicts if verdict.cause == name]))
+    slow = [verdict for verdict in verdicts if verdict.holds["class"] is not None]
+    for record in sorted({verdict.record for verdict in slow}):
+        lines.append(row("of slow jobs, " + record, [verdict for verdict in slow if verdict.record == record]))
     return "\n".join(lines + [row("all", verdicts)])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", help="what generate.py --out wrote to")
+    parser.add_argument("directory", nargs="?", help="what generate.py --out wrote to")
+    parser.add_argument("--fresh", type=int, metavar="N", help="instead: jobs of N fresh seeds")
     parser.add_argument("--analyzer", required=True)
     parser.add_argument("--cause", help="only jobs of this cause")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--floor", type=float, default=0, help="share of all jobs that must be right")
     parser.add_argument("--verbose", "-v", action="store_true", help="each answer that is not right")
     given = parser.parse_args()
+    if bool(given.directory) == bool(given.fresh):
+        parser.error("a directory or --fresh N, please")
+    with tempfile.TemporaryDirectory() as place:
+        given.directory = given.directory or make_fresh(given, place)
+        sys.exit(judge_all(parser, given))
+
+
+def make_fresh(given: argparse.Namespace, place: str) -> str:
+    seed = random.SystemRandom().randrange(10**6, 10**9)
+    print("seeds from %d on" % seed, flush=True)
+    generate.main(["--out", place, "--seed", str(seed), "--seeds", str(given.fresh), "--jobs", str(given.jobs)] +
+                  (["--cause", given.cause] if given.cause else ["--all"]))
+    return place
+
+
+def judge_all(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     places = sorted(os.path.join(given.directory, name) for name in os.listdir(given.directory)
                     if given.cause in (None, name.rpartition("-")[0]))
     with multiprocessing.Pool(given.jobs) as pool:
@@ -161,7 +195,7 @@ def main():
                 print("%s: %s [%s]" % (verdict.job, verdict.why, ", ".join(missed)))
     print(table(verdicts))
     right = sum(bool(verdict.holds["right"]) for verdict in verdicts) / len(verdicts)
-    sys.exit(1 if right < given.floor else 0)
+    return 1 if right < given.floor else 0
 
 
 if __name__ == "__main__":
