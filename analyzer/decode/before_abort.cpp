@@ -92,13 +92,18 @@ int64_t still_since_ns(const OpenedSource& opened, int64_t until_ns) {
     return std::max({calls.since_ns(call_losses), waits.since_ns(wait_losses), work.since_ns(work_losses)});
 }
 
-void hold_until_abort(Process& dumped, const Process& later, int64_t abort_ns) {
-    dumped.now_ns = abort_ns;
+void hold_until_end(Process& dumped, const Process& later) {
+    dumped.now_ns = later.now_ns;
     dumped.moment = later.moment;
     dumped.liveness = later.liveness;
     dumped.ending = later.ending;
     dumped.fatal_signal = later.fatal_signal;
     dumped.fatal_thread = later.fatal_thread;
+}
+
+void hold_until_abort(Process& dumped, const Process& later, int64_t abort_ns) {
+    hold_until_end(dumped, later);
+    dumped.now_ns = abort_ns;
     for (Member& member : dumped.members) {
         const Member* const then = member_of(later, member.id);
         if (then != nullptr && then->state == CommState::kAborted) {

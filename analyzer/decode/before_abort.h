@@ -19,6 +19,9 @@ bool is_before_abort(const Process& dumped, const Process& later);
 // Possibly later, never earlier, when the ring has lost entries.
 int64_t still_since_ns(const OpenedSource& opened, int64_t until_ns);
 
+// Turns `dumped`, whose process did nothing more but leave, into the process at its end, which `later` tells.
+void hold_until_end(Process& dumped, const Process& later);
+
 // Turns `dumped`, whose process did nothing more before its abort, into the process at the moment of the abort. Its end
 // is taken from `later`.
 void hold_until_abort(Process& dumped, const Process& later, int64_t abort_ns);

@@ -58,8 +58,13 @@ int64_t idle_ns(const Process& process) {
     return process.now_ns - std::max(process.last_activity_ns(), process.started_ns);
 }
 
-Sentence stand_text(const Stand& stand, const std::vector<int>& ranks) {
-    const Sentence in = phrase("{} {} in {}", ranks_fact(ranks), verb_form(ranks.size(), "is", "are"), stand.place);
+Sentence stand_text(const Stand& stand, const std::vector<const Process*>& processes) {
+    const std::vector<int> ranks = ranks_of(processes);
+    const bool over =
+        std::any_of(processes.begin(), processes.end(), [](const Process* process) { return process->is_gone(); });
+    const Sentence in =
+        phrase("{} {} in {}", ranks_fact(ranks),
+               over ? verb_form(ranks.size(), "was", "were") : verb_form(ranks.size(), "is", "are"), stand.place);
     return stand.wait.empty() ? in : phrase("{} ({})", in, stand.wait);
 }
 
@@ -81,6 +86,14 @@ std::vector<int> not_with_the_most(const Stands& stands) {
     return ranks;
 }
 
+// Who waits in vain fails in the end, by a timeout. Any other death is a cause of its own.
+bool any_other_died(const Run& run, const OutsideWait& wait) {
+    return std::any_of(run.processes.begin(), run.processes.end(), [&](const Process& process) {
+        const bool waited = std::binary_search(wait.waiting.begin(), wait.waiting.end(), process.rank);
+        return process.died() && !(waited && process.ending.failed());
+    });
+}
+
 }  // namespace
 
 std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
@@ -95,7 +108,7 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
         std::vector<int>& side = stand->first.wait.empty() ? found.elsewhere : found.waiting;
         side.insert(side.end(), ranks.begin(), ranks.end());
         if (shown++ < kShownPlaces) {
-            found.story += phrase("{}{}", found.story.empty() ? "" : "; ", stand_text(stand->first, ranks));
+            found.story += phrase("{}{}", found.story.empty() ? "" : "; ", stand_text(stand->first, stand->second));
         }
         for (const Process* process : stand->second) {
             if (stand->first.wait.empty()) {
@@ -144,20 +157,26 @@ std::optional<OutsideWait> find_idle_job(const Evidence& evidence) {
     for (const auto& [stand, processes] : stands) {
         const std::vector<int> ranks = ranks_of(processes);
         found.waiting.insert(found.waiting.end(), ranks.begin(), ranks.end());
-        found.story += phrase("{}{}", found.story.empty() ? "" : "; ", stand_text(stand, ranks));
+        found.story += phrase("{}{}", found.story.empty() ? "" : "; ", stand_text(stand, processes));
     }
     sort_unique(found.waiting);
     const bool all_known = !found.waiting.empty() && std::ssize(found.waiting) == evidence.run.world_size;
     return all_known && stands.size() <= kShownPlaces ? std::optional(std::move(found)) : std::nullopt;
 }
 
-void find_outside_nccl(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
+void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     if (any_hangs(findings)) {
         return;
     }
     const std::optional<OutsideWait> wait = find_outside_wait(evidence);
-    if (!wait || wait->waited_ns < (wait->is_over ? kShortestNs : wait->hang_after_ns)) {
+    if (!wait || wait->waited_ns < (wait->is_over ? kShortestNs : wait->hang_after_ns) ||
+        any_other_died(evidence.run, *wait)) {
         return;
+    }
+    for (uint32_t index = 0; index < evidence.run.processes.size(); ++index) {
+        if (evidence.run.processes[index].died()) {
+            explained.died_waiting.insert(index);
+        }
     }
     Finding finding;
     finding.kind = FindingKind::kOutsideNccl;
@@ -170,6 +189,9 @@ void find_outside_nccl(const Evidence& evidence, Explained& /*explained*/, std::
     finding.summary = phrase("{}; {} made no call of CUDA or NCCL for {}", wait->story, ranks_fact(wait->waiting),
                              duration_fact(wait->waited_ns));
     finding.evidence.emplace_back("no collective is pending for longer than usual; the stacks show these waits");
+    if (!explained.died_waiting.empty()) {
+        finding.evidence.emplace_back("those who have exited made no further call before their error");
+    }
     finding.would_confirm.push_back(phrase(
         "the program: whether {} should be in the same call; its group is not recorded", ranks_fact(wait->elsewhere)));
     findings.push_back(std::move(finding));

@@ -17,6 +17,7 @@
 #include "host/words.h"
 #include "read_digest.h"
 #include "thread_position.h"
+#include "waits_outside.h"
 
 namespace titan::analyzer {
 namespace {
@@ -147,6 +148,51 @@ std::optional<Process> dump_before_abort(std::span<RankFile> older, const Opened
     return std::nullopt;
 }
 
+bool has_called_since(const Process& process, int64_t time_ns) {
+    return std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
+        return format::moves_data(entry.kind) && entry.entered_ns > time_ns;
+    });
+}
+
+// It failed, or no Python is left on its main thread: the interpreter has come to its end.
+bool was_leaving(const Process& process) {
+    const ThreadPosition* const position = working_position(process);
+    return process.ending.failed() || (position != nullptr && position->python == kNoIndex);
+}
+
+// The process in the wait outside NCCL that its newest dump before it left shows: a timeout ended that wait, and what
+// the process did then is no part of the hang.
+std::optional<Process> dump_of_last_wait(std::span<RankFile> older, const Process& process, const Loader& with) {
+    if (!was_leaving(process)) {
+        return std::nullopt;
+    }
+    Loader own{with.symbols, with.groups, with.only_host};
+    for (RankFile& one : older) {
+        if (!is_plain(one.candidate)) {
+            continue;
+        }
+        const Result<OpenedSource> opened = one.file.read(own.memory);
+        if (!opened || !is_of(*opened, process)) {
+            continue;
+        }
+        LoadOutcome outcome;
+        take_opened(*opened, own, outcome);
+        const ThreadPosition* const position =
+            outcome.processes.empty() ? nullptr : working_position(outcome.processes.front());
+        if (position == nullptr || position->python == kNoIndex) {
+            continue;  // nothing is known, or it was leaving by then
+        }
+        Process& dumped = outcome.processes.front();
+        if (wait_outside_nccl(dumped, *position).empty() || dumped.step != process.step ||
+            has_called_since(process, dumped.now_ns)) {
+            return std::nullopt;
+        }
+        hold_until_end(dumped, process);
+        return std::move(dumped);
+    }
+    return std::nullopt;
+}
+
 // A process of another role may have the same rank, and did not replace the one that was taken: the newest dump of
 // each. Of each process one is read.
 void add_other_roles(const RankFile& taken, std::span<RankFile> older, Loader& with, LoadOutcome& outcome) {
@@ -224,6 +270,8 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
         const auto older = std::span<RankFile>(rank_files).subspan(i + 1);
         if (auto hung = dump_before_abort(older, *opened, process, with)) {
             process = std::move(*hung);
+        } else if (auto waiting = dump_of_last_wait(older, process, with)) {
+            process = std::move(*waiting);
         } else if (!has_stacks) {
             add_from_own_dumps(older, clock, with, process);
         }

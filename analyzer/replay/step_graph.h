@@ -71,7 +71,7 @@ struct StepGraph {
     bool by_period = false;  // steps that no marker tells
     bool by_device = true;   // GPUs were watched on all ranks
     double step_ns = 0;      // recorded: mean over ranks and steps
-    uint32_t sample = 1;     // every n-th launch of the GPUs is seen
+    uint32_t sample = 1;     // of so many launches of the GPUs one is seen
     bool filled_in = false;  // and when the others came and ended is taken from other steps
     uint32_t forced = 0;     // nodes whose meetings did not come together as recorded
 

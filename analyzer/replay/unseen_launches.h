@@ -1,4 +1,4 @@
-// When calls came and ended of which the GPU was not watched, because only every n-th launch is.
+// When calls came and ended of which the GPU was not watched, because one of several launches is.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ namespace titan::analyzer {
 using StepMoments = std::vector<std::vector<int64_t>>;
 
 // Fills in arrivals and ends that nobody saw, from where in a step they usually are: each slot is watched in some
-// steps if the number of launches of a step is no multiple of the sample. True if hardly any is left.
+// steps, unless an older recorder made the record and a step has a multiple of the sample's launches. True if hardly
+// any is left.
 bool fill_unseen(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw);
 
 }  // namespace titan::analyzer

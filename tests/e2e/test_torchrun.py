@@ -111,12 +111,12 @@ class BesideNccl(harness.Case):
         self.assertRegex(verdict["summary"], rf"ranks 0-1,3 are in step at beside_nccl.py:\d+.*{place}")
         self.assertRegex(verdict["summary"], r"rank 2 is in load at beside_nccl.py:\d+")
 
-    def wait_in(self, wait, place):
+    def wait_in(self, wait, place, **settings):
         job = self.place.start(
             [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d",
              "--rdzv-endpoint=localhost:0",
              harness.ROOT / "tests" / "e2e" / "clients" / "beside_nccl.py", wait, harness.client("libtiny_user2.so")],
-            self.place.env(OMP_NUM_THREADS="1", TITANTRACE_TIMEOUT_S=2))
+            self.place.env(OMP_NUM_THREADS="1", TITANTRACE_TIMEOUT_S=2, **settings))
         up = lambda: len(list(self.place.meet.glob("up.*"))) == 4
         harness.wait_for(lambda: up() or job.status is not None, 90, "four ranks are up")
         self.assertIsNone(job.status)
@@ -142,7 +142,16 @@ class BesideNccl(harness.Case):
 
     @harness.at_night
     def test_store(self):
-        self.wait_in("store", r"\(the store\)")
+        job = self.wait_in("store", r"\(the store\)", STORE_TIMEOUT_S=15 * harness.SLOW)
+        # The store gives up: ranks fail by themselves, and the cause is still the one that did not come.
+        harness.wait_for(lambda: job.status is not None, 90, "torchrun ends")
+        ended = self.place.analyze(self.place.dumps)
+        verdict, deaths = ended.json["findings"]
+        self.assertEqual((verdict["kind"], verdict["ranks"], verdict["victims"]), ("outside_nccl", [2], [0, 1, 3]),
+                         ended.stdout)
+        self.assertIn("were in step at beside_nccl.py", verdict["summary"])
+        self.assertEqual((deaths["kind"], deaths["hangs"]), ("rank_dead", False))
+        self.assertLessEqual(set(deaths["ranks"]), {0, 1, 3})  # torchrun ends the others as soon as one has failed
 
 
 def own_host_name():

@@ -1,7 +1,8 @@
 """Four ranks that have used NCCL and then wait for each other outside it, but for rank 2.
 
-beside_nccl.py WAIT LIBRARY: the wait, and a library that calls NCCL."""
+beside_nccl.py WAIT LIBRARY: the wait, and a library that calls NCCL. STORE_TIMEOUT_S: how long the store waits."""
 import ctypes
+import datetime
 import os
 import sys
 import time
@@ -19,7 +20,9 @@ def step(wait):
     elif wait == "all_gather_object":
         dist.all_gather_object([None] * dist.get_world_size(), {"rank": dist.get_rank()})
     else:
-        dist.distributed_c10d._get_default_store().get("never set")
+        store = dist.distributed_c10d._get_default_store()
+        store.set_timeout(datetime.timedelta(seconds=int(os.environ.get("STORE_TIMEOUT_S", "300"))))
+        store.get("never set")
 
 
 dist.init_process_group("gloo")
