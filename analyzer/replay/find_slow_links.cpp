@@ -18,6 +18,7 @@ constexpr double kTimesLike = 1.4;    // times as long as its like
 constexpr double kLeastLike = 2;      // other routes
 constexpr double kLeastNs = 100'000;  // longer than its like
 constexpr size_t kLeastCalls = 8;
+constexpr size_t kLeastSlowSteps = 4;  // where it is compared with its own past
 
 struct Route {
     StepRoute of;                // of several meetings between the same two ranks the first one
@@ -41,6 +42,12 @@ class SlowLinks {
         std::vector<const Route*> slow;
         for (auto& [like, routes] : likes_) {
             judge(routes, slow);
+        }
+        const bool none = slow.empty();
+        for (auto& [like, routes] : likes_) {
+            if (none) {
+                judge_by_past(routes, slow);
+            }
         }
         if (!slow.empty()) {
             tell(slow);
@@ -121,25 +128,41 @@ class SlowLinks {
         return first;
     }
 
+    // Beside their like where there are enough of it, else beside their own past.
     void judge(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
         std::vector<double> medians;
         for (const Route& route : routes) {
             medians.push_back(route.median_ns);
         }
+        const bool has_like = static_cast<double>(routes.size()) > kLeastLike;
         const double like_ns = median_of(medians);
         for (Route& route : routes) {
-            const double low_ns = quantile_of(route.ran_ns, 0.1);
-            route.usual_ns = static_cast<double>(routes.size()) > kLeastLike ? like_ns : low_ns;
-            route.first_step = onset(route, route.usual_ns);
-            if (route.first_step + 2 >= search_.graph.steps ||
-                (static_cast<double>(routes.size()) <= kLeastLike && route.first_step < 2)) {
-                continue;
-            }
-            route.slow_ns = median_in(route, route.first_step, search_.graph.steps);
-            if (route.slow_ns > kTimesLike * route.usual_ns && route.slow_ns > route.usual_ns + kLeastNs) {
+            if (has_like ? is_slow(route, like_ns) : is_slow_since(route)) {
                 slow.push_back(&route);
             }
         }
+    }
+
+    // All of their like may have become slow at once.
+    void judge_by_past(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
+        for (Route& route : routes) {
+            if (is_slow_since(route) && route.first_step + kLeastSlowSteps <= search_.graph.steps &&
+                route.slow_ns > kTimesLike * median_in(route, 0, route.first_step)) {
+                slow.push_back(&route);
+            }
+        }
+    }
+
+    bool is_slow(Route& route, double usual_ns) const {
+        route.usual_ns = usual_ns;
+        route.first_step = onset(route, usual_ns);
+        route.slow_ns = median_in(route, route.first_step, search_.graph.steps);
+        return route.first_step + 2 < search_.graph.steps && route.slow_ns > kTimesLike * usual_ns &&
+               route.slow_ns > usual_ns + kLeastNs;
+    }
+
+    bool is_slow_since(Route& route) const {
+        return is_slow(route, quantile_of(route.ran_ns, 0.1)) && route.first_step >= 2;
     }
 
     std::set<std::string> hosts_of(const StepRoute& route) const {
