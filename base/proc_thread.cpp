@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/private_dir.h"
@@ -75,13 +76,15 @@ void read_system_call(Thread place, ProcThread& thread) {
     thread.instruction = at == nullptr ? 0 : take();
 }
 
+uint64_t number_in(const char* status, const char* name) {
+    const char* const number = proc_field(status, name);
+    return number == nullptr ? 0 : decimal_at(number);
+}
+
+uint64_t waits_in(const char* status) { return number_in(status, "\nvoluntary_ctxt_switches:"); }
+
 uint64_t switches_in(const char* status) {
-    uint64_t sum = 0;
-    for (const char* const name : {"\nvoluntary_ctxt_switches:", "\nnonvoluntary_ctxt_switches:"}) {
-        const char* const count = proc_field(status, name);
-        sum += count == nullptr ? 0 : decimal_at(count);
-    }
-    return sum;
+    return waits_in(status) + number_in(status, "\nnonvoluntary_ctxt_switches:");
 }
 
 }  // namespace
@@ -101,6 +104,7 @@ bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process) {
     const char* const blocked = proc_field(status, "\nSigBlk:");
     thread.blocked_signals = blocked == nullptr ? 0 : hex_at(blocked);
     thread.switches = switches_in(status);
+    thread.waits = waits_in(status);
     char text[128];
     if (read_of_thread(place, "wchan", text, sizeof(text)) != 0 && !same_text(text, "0")) {
         copy_text(thread.wait_channel, sizeof(thread.wait_channel), text);
@@ -121,6 +125,16 @@ bool waits_since(pid_t tid, const ProcThread& seen) {
     return now.instruction == seen.instruction && now.stack_pointer == seen.stack_pointer && now.instruction != 0 &&
            seen.switches != 0 && read_of_thread(place, "status", status, sizeof(status)) != 0 &&
            switches_in(status) == seen.switches;
+}
+
+uint64_t thread_cpu_ns(pid_t tid) {
+    constexpr unsigned kOfThread = 4;
+    constexpr unsigned kSchedulersClock = 2;
+    timespec time{};
+    const auto clock = static_cast<clockid_t>(~static_cast<unsigned>(tid) << 3 | kOfThread | kSchedulersClock);
+    return clock_gettime(clock, &time) != 0
+               ? 0
+               : static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
 size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "formats/layout/stacks_layout.h"
+
 namespace titan::format {
 namespace {
 
@@ -189,6 +191,31 @@ std::span<const std::byte> RingImage::call_sites() const {
     const Region* sites = region(RegionKind::kCallSites);
     return sites == nullptr || sites->stride_bytes != 1 ? std::span<const std::byte>()
                                                         : bytes_.subspan(sites->offset_bytes, sites->count);
+}
+
+std::vector<std::span<const std::byte>> RingImage::stack_samples() const {
+    std::vector<std::span<const std::byte>> images;
+    const Region* samples = region(RegionKind::kStackSamples);
+    if (samples == nullptr || samples->stride_bytes != 1) {
+        return images;
+    }
+    const auto all = bytes_.subspan(samples->offset_bytes, samples->count);
+    const size_t each = all.size() / kSampleImages;
+    const auto header_of = [](std::span<const std::byte> image) {
+        StacksHeader header{};
+        std::memcpy(&header, image.data(), sizeof(header));
+        return header;
+    };
+    for (uint32_t i = 0; i < kSampleImages && each >= sizeof(StacksHeader); ++i) {
+        const auto image = all.subspan(i * each, each);
+        if (header_of(image).magic != 0) {  // else it was not begun
+            images.push_back(image);
+        }
+    }
+    std::stable_sort(images.begin(), images.end(), [&](const auto& a, const auto& b) {
+        return header_of(a).began_realtime_ns < header_of(b).began_realtime_ns;
+    });
+    return images;
 }
 
 uint32_t RingImage::text_count() const {

@@ -21,6 +21,7 @@ BAD = {
     "TITANTRACE_STREAM_WORK": "none",
     "TITANTRACE_DUMP_ON": "signal,moon",
     "TITANTRACE_STACKS": "some",
+    "TITANTRACE_STACK_SAMPLES_S": "hourly",
     "TITANTRACE_KEEP": "-1",
     "TITANTRACE_GROUP": "nobody-of-that-name",
     "TITANTRACE_RINGS_MIB": "few",

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A second reader of rings and dumps, written from formats/FORMAT.md alone: it shares no line with the C++ one.
 
-titan_decode.py [--work|--channels|--cuda-calls|--markers|--health|--call-sites] FILE...
+titan_decode.py [--work|--channels|--cuda-calls|--markers|--health|--call-sites|--stack-samples] FILE...
 
-prints the collectives (or stream work, channels, CUDA calls, markers, readings of the machine, stacks of call sites) of
-each file as JSON Lines, in the fields of `titan-analyze show --json`.
+prints the collectives (or stream work, channels, CUDA calls, markers, readings of the machine, stacks of call sites,
+samples of stacks) of each file as JSON Lines, in the fields of `titan-analyze show --json`.
 Exit status 77 (skip) when there is nothing here that unpacks zstd.
 """
 import json
@@ -224,7 +224,7 @@ class Ring:
             head = struct.unpack_from("<Q", image, 3328 + 64 * i)[0]
             self.regions[kind] = (stride, offset, elements, head)
         minor = struct.unpack_from("<H", image, 10)[0]
-        for i in range({0: 0, 1: 0, 2: 0, 3: 2}.get(minor, 4)):
+        for i in range({0: 0, 1: 0, 2: 0, 3: 2, 4: 4, 5: 4}.get(minor, 8)):
             kind, stride, offset, elements, _ = struct.unpack_from("<IIQQQ", image, 2984 + 32 * i)
             if kind != 0:
                 head = struct.unpack_from("<Q", image, 3264)[0] if kind == 16 else elements
@@ -389,14 +389,42 @@ class Ring:
                 "native": self.site_text(native) if region else "", "dropped": dropped, "uses": uses}
 
 
+    def stack_samples(self):
+        """Each sample of section 3.15, oldest first, with its stack."""
+        stride, region, count, _ = self.regions.get(17, (1, 0, 0, 0))
+        images = [region + number * (count // 2) for number in range(2)] if region else []
+        begun = [place for place in images if self.image[place:place + 8] == b"TITNTACK"]
+        for place in sorted(begun, key=lambda image: struct.unpack_from("<Q", self.image, image + 16)[0]):
+            tables = [struct.unpack_from("<QII", self.image, place + 56 + 16 * table) for table in range(8)]
+
+            def row(table, number, form):
+                offset, row_bytes, rows = tables[table]
+                at = place + offset + number * row_bytes
+                return struct.unpack_from(form, self.image, at) if number < rows else None
+
+            def text(offset):
+                begin = place + tables[3][0] + offset
+                return self.image[begin:self.image.index(0, begin)].decode(errors="replace")
+
+            for number in range(tables[6][2]):
+                ticks, step, stack, _ = row(6, number, "<QqII")
+                tid, _name, _outcome, first, frames, first_python, python = row(0, stack, "<iIB47xIIII")
+                yield {"rank": self.rank, "ticks": ticks, "step": step, "thread": tid,
+                       "native_frames": [row(1, first + i, "<Q")[0] for i in range(frames)],
+                       "python_frames": [{"file": text(file), "line": line, "function": text(function)}
+                                         for file, function, line in (row(4, first_python + i, "<IIi")
+                                                                      for i in range(python))]}
+
+
 def main():
     what = sys.argv[1] if sys.argv[1:2] and sys.argv[1].startswith("--") else ""
     for path in sys.argv[2 if what else 1:]:
         with open(path, "rb") as file:
             data = file.read()
         ring = Ring(read_dump(data) if data[:8] == b"TITANDMP" else data)
-        if what == "--call-sites":
-            print(json.dumps(ring.call_sites(), separators=(",", ":"), ensure_ascii=False))
+        if what in ("--call-sites", "--stack-samples"):
+            for line in [ring.call_sites()] if what == "--call-sites" else ring.stack_samples():
+                print(json.dumps(line, separators=(",", ":"), ensure_ascii=False))
             continue
         kind, read = {"": (1, ring.entry), "--cuda-calls": (2, ring.cuda_call), "--markers": (3, ring.marker),
                       "--health": (16, ring.health), "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]

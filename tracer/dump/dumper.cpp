@@ -23,6 +23,7 @@
 #include "formats/container/dump_writer.h"
 #include "log.h"
 #include "outside_request.h"
+#include "sampling.h"
 #include "signals.h"
 #include "snapshot.h"
 
@@ -162,6 +163,9 @@ void take_snapshot(Session& session) {
 
 void take_stacks(const Session& session) {
     memory.stacks = session.config.stacks.dump ? collect_stacks(crashing_thread()) : std::span<const char>();
+    if (!memory.stacks.empty() && memory.image != nullptr) {
+        name_samples_of(session, memory.image);
+    }
     write_children(memory.children, kChildrenBytes, session.config.stacks.dump);
 }
 

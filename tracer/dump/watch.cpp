@@ -22,6 +22,7 @@
 #include "own_thread.h"
 #include "remote_request.h"
 #include "requests.h"
+#include "sampling.h"
 #include "session.h"
 #include "signals.h"
 #include "standstill.h"
@@ -405,6 +406,7 @@ bool tick(Session& session) {
     }
     poll_call_sites(session.call_sites);
     const bool soon = state.work(session, now_ns);
+    poll_sampling(session, !state.held.is);
     char detail[sizeof(PendingDump::detail)];
     if (find_stuck(session, state.watchdog, detail, sizeof(detail))) {
         request_dump(DumpReason::kTimeout, detail);
@@ -416,12 +418,10 @@ bool tick(Session& session) {
 }
 
 uint64_t pause_ns(uint64_t usual_ns, bool soon) {
-    uint64_t pause_ns = soon ? std::min(kSoonNs, usual_ns) : usual_ns;
-    if (state.held.is) {
-        const uint64_t now_ns = monotonic_now_ns();
-        pause_ns = std::min(pause_ns, state.held.due_ns - std::min(state.held.due_ns, now_ns));
-    }
-    return pause_ns;
+    const uint64_t pause_ns = soon ? std::min(kSoonNs, usual_ns) : usual_ns;
+    const uint64_t due_ns = std::min(state.held.is ? state.held.due_ns : UINT64_MAX, next_sample_ns());
+    const uint64_t now_ns = due_ns == UINT64_MAX ? 0 : monotonic_now_ns();
+    return std::min(pause_ns, due_ns - std::min(due_ns, now_ns));
 }
 
 uint64_t tick_length_ns(const Config& config) {
@@ -470,6 +470,7 @@ bool start_watch(TickWork work, SaveWork save) {
     if (current->config.stacks.dump && !prepare_stacks(current->config.dump_signal != 0)) {
         warn_once("no memory for stacks: dumps go without");
     }
+    start_sampling(*current);
     start_call_sites(current->call_sites);
     join_job(current->config, current->identity, current->ring_file);
     set_remote_polling(hold_lease());

@@ -30,18 +30,19 @@ constexpr uint32_t kNoGroup = UINT32_MAX;
 
 struct Config {
     bool enabled;
-    char dir[PATH_MAX];       // absolute
-    char ring_dir[PATH_MAX];  // absolute
-    char run_id[128];         // may be empty: the identity finds one
-    LabelList labels;         // as given
-    RankList ranks;           // validated text, empty: all
-    uint64_t timeout_ns;      // 0 never
-    uint64_t health_ns;       // between readings of the machine, 0 never
-    int dump_signal;          // 0 off
-    uint32_t dump_on;         // bits by dump_bit()
-    uint32_t keep;            // dumps per rank, at least 1
-    uint32_t group;           // may read dumps; kNoGroup: none
-    uint32_t rings_mib;       // limit for rings of dead processes
+    char dir[PATH_MAX];         // absolute
+    char ring_dir[PATH_MAX];    // absolute
+    char run_id[128];           // may be empty: the identity finds one
+    LabelList labels;           // as given
+    RankList ranks;             // validated text, empty: all
+    uint64_t timeout_ns;        // 0 never
+    uint64_t health_ns;         // between readings of the machine, 0 never
+    uint64_t stack_samples_ns;  // between samples of stacks, 0 never
+    int dump_signal;            // 0 off
+    uint32_t dump_on;           // bits by dump_bit()
+    uint32_t keep;              // dumps per rank, at least 1
+    uint32_t group;             // may read dumps; kNoGroup: none
+    uint32_t rings_mib;         // limit for rings of dead processes
     uint32_t rings_days;
     uint32_t journal_mib;  // of a node, 0: none is written
     uint64_t journal_ns;   // from write to write
@@ -58,6 +59,8 @@ struct Config {
     uint32_t launch_sample;    // 0 none
     uint64_t unusable;         // bits of rows whose value was not taken
 };
+
+inline bool samples_stacks(const Config& config) { return config.stack_samples_ns != 0 && config.stacks.dump; }
 
 constexpr uint32_t dump_bit(format::DumpReason reason) { return 1u << static_cast<unsigned>(reason); }
 

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "clock_anchor.h"
 #include "formats/layout/call_sites_layout.h"
+#include "formats/layout/stacks_layout.h"
 #include "log.h"
 
 namespace titan::tracer {
@@ -111,6 +112,8 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
         {RegionKind::kMarkerSites, sizeof(format::MarkerSiteRecord), uint64_t{1} << kMarkerSiteRowsLog2},
         {RegionKind::kLabels, sizeof(format::LabelRecord), kLabelRows},
         {RegionKind::kHealth, sizeof(format::HealthEntry), kHealthSlots},
+        {RegionKind::kStackSamples, 1,
+         samples_stacks(config) ? format::kSampleImages * format::sample_image_bytes() : 0},
     };
     Layout layout{};
     layout.bytes = format::kHeaderBytes;
@@ -120,7 +123,9 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
         }
     }
     for (uint32_t i = 0; i < format::kMoreRegions; ++i) {
-        place(more_rows[i], layout.more_regions[i], layout.bytes);
+        if (more_rows[i].count != 0) {
+            place(more_rows[i], layout.more_regions[i], layout.bytes);
+        }
     }
     return layout;
 }

@@ -39,6 +39,13 @@ constexpr uint64_t kEndNs = 2'000'000'000;
 // then.
 constexpr int kLooks = 10;
 constexpr timespec kBetweenLooks{0, 1'000'000};
+// A thread that is sampled is asked if it has run for so long without a wait. What is known of it otherwise must not
+// depend on where it waits next: that would be seen too often.
+constexpr timespec kRunsFor{0, 10'000'000};
+constexpr int kWalksOfRunning = 3;  // of Python frames that may change meanwhile
+// Modules and Python are looked for again when they are so old; where a frame lay in no module, so old.
+constexpr uint64_t kFoundNs = 30'000'000'000;
+constexpr uint64_t kFoundInVainNs = 5'000'000'000;
 constexpr uint64_t kNamingNs = 100'000'000;  // for finding names of exported functions
 
 // Threads of a program are often in the same lines.
@@ -69,14 +76,24 @@ bool is_restarted(const ProcThread& proc) {
     return no_limit && (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET || operation == FUTEX_LOCK_PI);
 }
 
+// Of a thread that ran at the first look.
+struct FirstLook {
+    uint64_t waits;
+    uint64_t cpu_ns;
+};
+
 struct StackMemory {
     char* image;
     char* maps;
     Module* modules;
+    size_t module_count;
+    uint64_t found_ns;  // when modules and Python were looked for, 0: they are to be
+    bool in_vain;       // a frame lay in no module
     uint32_t* known_texts;
     KnownPlace* known_places;
     pid_t* tids;
     format::StackThread** open;
+    FirstLook first_looks[kAskedAtOnce];  // of the first in `open`
     NamedAddress* named;
 };
 constinit StackMemory memory{};
@@ -90,39 +107,115 @@ class Collector {
           crashing_(crashing) {}
 
     void collect() {
-        image_.header().began_realtime_ns = realtime_now_ns();
-        began_ns_ = monotonic_now_ns();
-        list_modules(modules_, memory.maps, kMapsBytes);
-        for (size_t i = 0; i < modules_.count; ++i) {
-            image_.add_module(modules_.modules[i]);
-        }
-        has_signals_ = signals_allowed && take_stack_signals(signals_);
-        new_unwind_round(signals_.plain);
-        image_.header().python = image_.text(find_python());
+        memory.found_ns = 0;
+        begin();
         size_t left_out = 0;
         const size_t count = list_threads(memory.tids, StackImage::kMaxThreads, left_out);
-        size_t seen = 0;
-        while (seen < count && !is_over()) {
-            note(memory.tids[seen++]);
-        }
+        const size_t seen = note_all({memory.tids, count});
         image_.header().threads_left_out = static_cast<uint32_t>(left_out + count - seen);
         for (int looks = 1; looks < kLooks && open_ != 0 && !is_over(); ++looks) {
             syscall(SYS_nanosleep, &kBetweenLooks, nullptr);
             look_again();
         }
-        for (size_t asked = 0; asked < open_ && !is_over(); asked += kAskedAtOnce) {
-            ask(memory.open + asked, std::min(open_ - asked, kAskedAtOnce));
-        }
+        ask_open();
         note_what_is_missing();
         for (format::StackThread& thread : image_.threads()) {
             thread.held_gil = held_gil_since(thread.tid) ? 1 : 0;
         }
-        forget_python();
-        image_.header().took_ns = monotonic_now_ns() - began_ns_;
-        add_exported_names(image_, modules_, {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNamingNs);
+        end();
+        name_exported(image_);
+    }
+
+    void sample(std::span<const pid_t> threads) {
+        begin();
+        note_all(threads.first(std::min(threads.size(), kAskedAtOnce)));
+        for (size_t i = 0; i < open_; ++i) {
+            note_running(*memory.open[i], memory.first_looks[i]);
+        }
+        if (open_ != 0) {
+            syscall(SYS_nanosleep, &kRunsFor, nullptr);
+            keep_those_that_ran();
+        }
+        ask_open();
+        const auto is_unknown = [&](const format::StackFrame& frame) {
+            return modules_.find(frame.address & ~format::kInterrupted) == nullptr;
+        };
+        memory.in_vain = std::any_of(image_.frames().begin(), image_.frames().end(), is_unknown);
+        end();
     }
 
   private:
+    void begin() {
+        image_.header().began_realtime_ns = realtime_now_ns();
+        began_ns_ = monotonic_now_ns();
+        has_signals_ = signals_allowed && take_stack_signals(signals_);
+        const bool anew =
+            memory.found_ns == 0 || began_ns_ - memory.found_ns > (memory.in_vain ? kFoundInVainNs : kFoundNs);
+        if (anew) {
+            list_modules(modules_, memory.maps, kMapsBytes);
+            new_unwind_round(signals_.plain);
+            memory.module_count = modules_.count;
+            memory.found_ns = began_ns_;
+        }
+        modules_.count = memory.module_count;
+        for (size_t i = 0; i < modules_.count; ++i) {
+            image_.add_module(modules_.modules[i]);
+        }
+        image_.header().python = image_.text(anew ? find_python() : find_python_again());
+    }
+
+    // How many there was time for.
+    size_t note_all(std::span<const pid_t> threads) {
+        size_t seen = 0;
+        while (seen < threads.size() && !is_over()) {
+            note(threads[seen++]);
+        }
+        return seen;
+    }
+
+    // Its Python frames can be had without asking.
+    void note_running(format::StackThread& thread, FirstLook& first) {
+        ProcThread proc;
+        const bool is_there = read_proc_thread(thread.tid, proc) && proc.switches != 0;
+        first = {is_there ? proc.waits : UINT64_MAX, thread_cpu_ns(thread.tid)};
+        PythonWalk& python = room_for_waiting().python;
+        python.walk.cut = python::Cut::kTorn;
+        for (int i = 0; i < kWalksOfRunning && python.walk.cut == python::Cut::kTorn; ++i) {
+            walk_python(python_state_of(thread.tid), python);
+        }
+        if (python.walk.cut != python::Cut::kTorn) {
+            frames_seen_ = 0;
+            write(python, thread);
+        }
+    }
+
+    // The others have waited since, or have not got a processor after a wait, which a signal would end.
+    void keep_those_that_ran() {
+        size_t kept = 0;
+        for (size_t i = 0; i < open_; ++i) {
+            format::StackThread* const thread = memory.open[i];
+            ProcThread proc;
+            if (thread_cpu_ns(thread->tid) > memory.first_looks[i].cpu_ns && read_proc_thread(thread->tid, proc) &&
+                proc.waits == memory.first_looks[i].waits && proc.state == 'R') {
+                memory.open[kept++] = thread;
+            } else if (thread->outcome == StackOutcome::kNoAnswer) {
+                thread->outcome = StackOutcome::kNotAsked;
+            }
+        }
+        open_ = kept;
+    }
+
+    void ask_open() {
+        for (size_t asked = 0; asked < open_ && !is_over(); asked += kAskedAtOnce) {
+            ask(memory.open + asked, std::min(open_ - asked, kAskedAtOnce));
+        }
+    }
+
+    void end() {
+        forget_python();
+        image_.header().took_ns = monotonic_now_ns() - began_ns_;
+    }
+
     void note_what_is_missing() {
         if (own_memory_.refused()) {
             image_.header().note = image_.text(
@@ -248,6 +341,7 @@ class Collector {
 
     void write(const PythonWalk& walked, format::StackThread& thread) {
         thread.first_python = image_.python_count();
+        thread.python_count = 0;
         thread.python_cut = walked.walk.cut == python::Cut::kNone ? 0 : 1;
         for (uint32_t i = 0; i < walked.walk.count; ++i) {
             format::StackPython place = place_of(walked.frames[i]);
@@ -321,6 +415,7 @@ bool prepare_stacks([[maybe_unused]] bool may_signal) {
         return false;
     }
     prepare_unwinder();
+    memory.found_ns = 0;  // of the process that we were forked from
     signals_allowed = may_signal;
     StackSignals signals{};
     if (may_signal) {
@@ -342,15 +437,37 @@ std::span<const char> collect_stacks(int32_t crashing) {
     return {memory.image, StackImage::bytes()};
 }
 
+std::span<const char> sample_stacks(std::span<const pid_t> threads) {
+    if (memory.image == nullptr) {
+        return {};
+    }
+    release_sampled_memory();
+    Collector(0).sample(threads);
+    return {memory.image, StackImage::bytes()};
+}
+
+void name_exported(StackImage& image) {
+    add_exported_names(image, {memory.modules, StackImage::kMaxModules, memory.module_count},
+                       {memory.named, memory.maps, kMapsBytes}, monotonic_now_ns() + kNamingNs);
+}
+
 void release_stacks_memory() {
     if (memory.image != nullptr) {
-        release_pages(memory.image, StackImage::bytes());
+        release_sampled_memory();
+        release_asking_memory();
         release_pages(memory.modules, StackImage::kMaxModules * sizeof(Module));
+        memory.module_count = 0;
+        memory.found_ns = 0;
+    }
+}
+
+void release_sampled_memory() {
+    if (memory.image != nullptr) {
+        release_pages(memory.image, StackImage::bytes());
         release_pages(memory.named, StackImage::kMaxFrames * sizeof(NamedAddress));
         release_pages(memory.known_texts, StackImage::kKnownTexts * sizeof(uint32_t));
         release_pages(memory.known_places, kKnownPlaces * sizeof(KnownPlace));
         release_python_memory();
-        release_asking_memory();
     }
 }
 

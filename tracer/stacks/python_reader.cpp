@@ -23,6 +23,7 @@ struct PythonMemory {
     Memory access;
     python::Runtime runtime;
     bool found;
+    bool is_known;  // what `runtime` and `said` tell: as of the newest find_python()
     char said[python::kReasonBytes + 64];
     char room[python::kFindRoomBytes];
     char file[kFileBytes];
@@ -67,7 +68,7 @@ const char* find_python() {
     if (seen == nullptr) {
         return "";
     }
-    seen->found = false;
+    seen->found = seen->is_known = false;
     seen->state_count = 0;
     seen->said[0] = '\0';
     seen->runtime = python::Runtime{};
@@ -83,12 +84,24 @@ const char* find_python() {
         }
         default: return "";
     }
-    seen->found = true;
+    seen->found = seen->is_known = true;
     seen->state_count = python::list_threads(seen->access, seen->runtime, seen->states, kMaxStates).count;
     note_gil_holders(*seen);
     char version[python::kVersionBytes];
     python::version_text(seen->runtime, version);
     copy_text(seen->said, sizeof(seen->said), version);
+    return seen->said;
+}
+
+const char* find_python_again() {
+    PythonMemory* const seen = seen_memory();
+    if (seen == nullptr || !seen->is_known) {
+        return seen == nullptr ? "" : seen->said;
+    }
+    seen->found = open_memory(getpid(), seen->access) == 0;
+    seen->state_count =
+        seen->found ? python::list_threads(seen->access, seen->runtime, seen->states, kMaxStates).count : 0;
+    seen->holder_count = 0;
     return seen->said;
 }
 

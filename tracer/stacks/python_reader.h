@@ -23,6 +23,8 @@ struct PythonWalk {
 bool prepare_python();
 // Looks for CPython and its threads. Empty: there is none; else its version, or why it cannot be read.
 const char* find_python();
+// The same where it was found before, or was not: only its threads are looked for.
+const char* find_python_again();
 void forget_python();
 
 // The thread state of that thread, 0: it runs no Python.

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <atomic>
+
 #include "base/hash.h"
 #include "formats/layout/dump_layout.h"
 
@@ -10,12 +12,7 @@ namespace {
 
 using format::StackTable;
 
-struct TableRoom {
-    StackTable table;
-    uint32_t stride_bytes;
-    size_t rows;
-};
-constexpr TableRoom kRooms[] = {
+constexpr format::StackTableSize kSizes[] = {
     {StackTable::kThreads, sizeof(format::StackThread), StackImage::kMaxThreads},
     {StackTable::kFrames, sizeof(format::StackFrame), StackImage::kMaxFrames},
     {StackTable::kModules, sizeof(format::StackModule), StackImage::kMaxModules},
@@ -26,41 +23,51 @@ constexpr TableRoom kRooms[] = {
 
 }  // namespace
 
+std::span<const format::StackTableSize> StackImage::sizes() { return kSizes; }
+
 size_t StackImage::bytes() {
     size_t sum = sizeof(format::StacksHeader);
-    for (const TableRoom& room : kRooms) {
-        sum += room.stride_bytes * room.rows;
+    for (const format::StackTableSize& size : kSizes) {
+        sum += size_t{size.stride_bytes} * size.count;
     }
     return sum;
 }
 
-StackImage::StackImage(char* memory, uint32_t* known_texts)
-    : memory_(memory), known_texts_(known_texts), header_(reinterpret_cast<format::StacksHeader*>(memory)) {
+StackImage::StackImage(char* memory, uint32_t* known_texts, std::span<const format::StackTableSize> sizes)
+    : StackImage(memory, known_texts, nullptr) {
     *header_ = format::StacksHeader{};
-    header_->magic = format::kStacksMagic;
     header_->major = format::kStacksMajor;
     header_->minor = format::kStacksMinor;
     header_->header_bytes = sizeof(format::StacksHeader);
     uint64_t offset_bytes = sizeof(format::StacksHeader);
-    for (const TableRoom& room : kRooms) {
-        table(room.table) = {offset_bytes, room.stride_bytes, 0};
-        offset_bytes += room.stride_bytes * room.rows;
+    for (const format::StackTableSize& size : sizes) {
+        table(size.table) = {offset_bytes, size.stride_bytes, 0};
+        offset_bytes += uint64_t{size.stride_bytes} * size.count;
     }
     table(StackTable::kTexts).count = 1;  // offset 0 is the empty text
+    take_sizes(sizes);
+    std::atomic_ref(header_->magic).store(format::kStacksMagic, std::memory_order_release);
+}
+
+StackImage StackImage::continued(char* memory, uint32_t* known_texts, std::span<const format::StackTableSize> sizes) {
+    StackImage image(memory, known_texts, nullptr);
+    image.take_sizes(sizes);
+    return image;
+}
+
+void StackImage::take_sizes(std::span<const format::StackTableSize> sizes) {
+    for (const format::StackTableSize& size : sizes) {
+        capacity_[static_cast<uint32_t>(size.table)] = size.count;
+    }
 }
 
 format::StackTableDescriptor& StackImage::table(StackTable which) {
     return header_->tables[static_cast<uint32_t>(which)];
 }
 
-template <typename T>
-T* StackImage::rows(StackTable which) {
-    return reinterpret_cast<T*>(memory_ + table(which).offset_bytes);
-}
-
 format::StackThread* StackImage::add_thread() {
     uint32_t& count = table(StackTable::kThreads).count;
-    return count == kMaxThreads ? nullptr : &rows<format::StackThread>(StackTable::kThreads)[count++];
+    return room(StackTable::kThreads) == 0 ? nullptr : &rows<format::StackThread>(StackTable::kThreads)[count++];
 }
 
 void StackImage::describe(format::StackThread& thread, pid_t tid, const ProcThread& proc) {
@@ -75,7 +82,7 @@ void StackImage::describe(format::StackThread& thread, pid_t tid, const ProcThre
 
 uint64_t* StackImage::frame_room(size_t& capacity) {
     const uint32_t count = table(StackTable::kFrames).count;
-    capacity = kMaxFrames - count;
+    capacity = room(StackTable::kFrames);
     return &rows<format::StackFrame>(StackTable::kFrames)[count].address;
 }
 
@@ -86,23 +93,33 @@ void StackImage::add_frames(format::StackThread& thread, size_t count) {
     used += thread.frame_count;
 }
 
-void StackImage::add_module(const Module& module) {
+void StackImage::add_module(const Module& module) { add_module(row_of(module), module.path); }
+
+void StackImage::add_module(const format::StackModule& module, const char* path) {
     uint32_t& count = table(StackTable::kModules).count;
-    if (count == kMaxModules) {
+    if (room(StackTable::kModules) == 0) {
         return;
     }
     format::StackModule& row = rows<format::StackModule>(StackTable::kModules)[count++];
-    row = row_of(module);
-    row.path = text(module.path);
+    row = module;
+    row.path = text(path);
 }
 
 bool StackImage::add_python(const format::StackPython& frame) {
     uint32_t& count = table(StackTable::kPython).count;
-    if (count == kMaxPython) {
+    if (room(StackTable::kPython) == 0) {
         return false;
     }
     rows<format::StackPython>(StackTable::kPython)[count++] = frame;
     return true;
+}
+
+void StackImage::add_sample(const format::StackSample& sample) {
+    uint32_t& count = table(StackTable::kSamples).count;
+    if (room(StackTable::kSamples) != 0) {
+        rows<format::StackSample>(StackTable::kSamples)[count] = sample;
+        std::atomic_ref(count).store(count + 1, std::memory_order_release);  // the ring may be read at any time
+    }
 }
 
 std::span<format::StackThread> StackImage::threads() {
@@ -115,7 +132,7 @@ std::span<const format::StackFrame> StackImage::frames() {
 
 void StackImage::add_name(uint64_t address, const char* name) {
     uint32_t& count = table(StackTable::kNames).count;
-    if (count != kMaxNames) {
+    if (room(StackTable::kNames) != 0) {
         rows<format::StackName>(StackTable::kNames)[count++] = {address, text(name), 0};
     }
 }
@@ -139,7 +156,7 @@ uint32_t StackImage::text(const char* string) {
     if (*place != 0 && strcmp(texts + *place, string) == 0) {
         return *place;
     }
-    if (size > kTextBytes - used) {
+    if (size > room(StackTable::kTexts)) {
         return 0;
     }
     const uint32_t at = used;

@@ -18,6 +18,7 @@ struct ProcThread {
     uint64_t instruction;    // where it continues after its wait; 0: it runs, or the system does not tell
     uint64_t stack_pointer;  // there
     uint64_t switches;       // number of times that it left a processor
+    uint64_t waits;          // of these, to wait
     uint64_t cpu_ns;
 };
 
@@ -29,6 +30,9 @@ bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process = kThisProces
 // A thread that read_proc_thread found waiting: it has not run since, so that what was read of its stack meanwhile is
 // right.
 bool waits_since(pid_t tid, const ProcThread& seen);
+
+// The processor time of a thread of this process, exact also while it runs; 0 unknown.
+uint64_t thread_cpu_ns(pid_t tid);
 
 // Thread ids of the process, at most `capacity`; `left_out`: how many more there are.
 size_t list_threads(pid_t* tids, size_t capacity, size_t& left_out, pid_t process = kThisProcess);

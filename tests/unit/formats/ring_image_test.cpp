@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <random>
 
+#include "formats/layout/stacks_layout.h"
 #include "ring_builder.h"
 
 using namespace titan::format;
@@ -183,4 +185,42 @@ TEST_CASE("clock: anchors give the rate, hostile anchors give no harm") {
     far.realtime_ns(UINT64_MAX);
     far.realtime_ns(1);
     far.ticks_at_monotonic(UINT64_MAX);
+}
+
+TEST_CASE("images of samples: the older one first, none that was not begun, and nothing of a region that is damaged") {
+    RingBuilder ring = with_calls(3, 8);
+    std::vector<std::byte> bytes(ring.bytes().begin(), ring.bytes().end());
+    const size_t begin = bytes.size();
+    constexpr size_t kEach = 4096;
+    bytes.resize(begin + kSampleImages * kEach);
+    RingHeader header{};
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    const auto images = [&](RegionDescriptor region) {
+        header.more_regions[4] = region;
+        std::memcpy(bytes.data(), &header, sizeof(header));
+        const auto image = RingImage::open(bytes);
+        REQUIRE(image);
+        return image->stack_samples();
+    };
+    const auto begun = [&](size_t number, uint64_t moment) {
+        StacksHeader stacks{};
+        stacks.magic = kStacksMagic;
+        stacks.began_realtime_ns = moment;
+        std::memcpy(bytes.data() + begin + number * kEach, &stacks, sizeof(stacks));
+    };
+    const RegionDescriptor sound{RegionKind::kStackSamples, 1, begin, kSampleImages * kEach, 0};
+    CHECK(images({}).empty());
+    CHECK(images(sound).empty());
+    begun(0, 20);
+    REQUIRE(images(sound).size() == 1);
+    begun(1, 10);
+    REQUIRE(images(sound).size() == 2);
+    CHECK(images(sound)[0].data() == bytes.data() + begin + kEach);
+    CHECK(images(sound)[0].size() == kEach);
+    CHECK(images({RegionKind::kStackSamples, 8, begin, kEach / 8, 0}).empty());
+    CHECK(images({RegionKind::kStackSamples, 1, begin, 200, 0}).empty());
+    CHECK(images({RegionKind::kStackSamples, 1, UINT64_MAX - 8, UINT64_MAX, 0}).empty());
+    for (const auto& image : images({RegionKind::kStackSamples, 1, begin + 3, UINT64_MAX, 0})) {
+        CHECK(image.data() + image.size() <= bytes.data() + bytes.size());
+    }
 }

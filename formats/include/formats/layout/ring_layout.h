@@ -17,12 +17,12 @@ namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
 inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 5;                   // fields appended, nothing moved
+inline constexpr uint16_t kRingMinor = 6;                   // fields appended, nothing moved
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
 // Tables without a cursor, whose rows say themselves whether they are used, and one ring.
-inline constexpr uint32_t kMoreRegions = 4;
+inline constexpr uint32_t kMoreRegions = 8;
 inline constexpr uint32_t kMaxLosses = 32;
 inline constexpr uint64_t kNoSequence = UINT64_MAX;  // "not counted" in any sequence or counter field
 inline constexpr uint32_t kNoIndex = UINT32_MAX;     // "none" in any table index field
@@ -49,9 +49,10 @@ enum class RegionKind : uint32_t {
     kMarkerSites = 14,   // table of MarkerSiteRecord
     kLabels = 15,        // table of LabelRecord
     kHealth = 16,        // ring of HealthEntry
+    kStackSamples = 17,  // bytes: two images of stacks_layout.h; only where they are asked for
 };
 
-inline constexpr uint32_t kRegionKinds = 17;  // one more than the highest kind
+inline constexpr uint32_t kRegionKinds = 18;  // one more than the highest kind
 
 // Rings follow the slot protocol below.
 constexpr bool is_ring(RegionKind kind) {
@@ -152,7 +153,7 @@ struct RingHeader {
     int32_t exit_status_next;  // exit status + 1, 0 unknown
     uint32_t reserved32;
     RegionDescriptor more_regions[kMoreRegions];
-    char reserved_tail[152];            // pads the cursors to the end of the page
+    char reserved_tail[24];             // pads the cursors to the end of the page
     RegionCursor health_cursor;         // of the ring among `more_regions`
     RegionCursor cursors[kMaxRegions];  // same order as `regions`
 };

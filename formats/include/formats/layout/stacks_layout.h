@@ -1,4 +1,5 @@
-// Section kStacks of a dump: where every thread of the process stood when it was dumped. FORMAT.md is the prose twin.
+// Section kStacks of a dump: where every thread of the process stood when it was dumped. Region kStackSamples of a ring
+// (section 3.15): where some of them stood while it ran, in two such images. FORMAT.md is the prose twin.
 //
 // One image of tables, as a ring is: the header says where each table lies, records point into others by index, texts
 // are offsets into the table of bytes, NUL-terminated, 0 for none. Addresses are raw: modules tell which file they are
@@ -12,9 +13,17 @@ namespace titan::format {
 
 inline constexpr uint64_t kStacksMagic = 0x4B4341544E544954;  // "TITNTACK"
 inline constexpr uint16_t kStacksMajor = 1;
-inline constexpr uint16_t kStacksMinor = 1;
+inline constexpr uint16_t kStacksMinor = 2;
 
-enum class StackTable : uint32_t { kThreads = 0, kFrames = 1, kModules = 2, kTexts = 3, kPython = 4, kNames = 5 };
+enum class StackTable : uint32_t {
+    kThreads = 0,
+    kFrames = 1,
+    kModules = 2,
+    kTexts = 3,
+    kPython = 4,
+    kNames = 5,
+    kSamples = 6,  // since 1.2, of the ring only
+};
 inline constexpr uint32_t kStackTables = 8;  // room for more
 
 struct StackTableDescriptor {
@@ -95,6 +104,25 @@ struct StackName {
 };
 static_assert(sizeof(StackName) == 16);
 
+// A thread stood there at that moment. The table of threads then has a row for each stack of each thread, once.
+struct StackSample {
+    uint64_t ticks;  // of the ring's clock
+    int64_t step;    // of the process, kNoStep before the first
+    uint32_t stack;  // row of the table of threads
+    uint32_t reserved;
+};
+static_assert(sizeof(StackSample) == 24);
+
+// The region is divided into two images of the same size. One is filled after the other; the one that began later is
+// the newer one.
+inline constexpr uint32_t kSampleImages = 2;
+
+struct StackTableSize {
+    StackTable table;
+    uint32_t stride_bytes;
+    uint32_t count;
+};
+
 inline constexpr size_t kMaxBuildIdBytes = 32;
 
 struct StackModule {
@@ -106,5 +134,22 @@ struct StackModule {
     unsigned char build_id[kMaxBuildIdBytes];
 };
 static_assert(sizeof(StackModule) == 64);
+
+// Room of each: a thousand different stacks, which a thread has after a quarter of an hour at the earliest.
+inline constexpr StackTableSize kSampleTableSizes[] = {
+    {StackTable::kThreads, sizeof(StackThread), 1024}, {StackTable::kFrames, sizeof(StackFrame), 32 << 10},
+    {StackTable::kModules, sizeof(StackModule), 256},  {StackTable::kTexts, 1, 96 << 10},
+    {StackTable::kPython, sizeof(StackPython), 12288}, {StackTable::kNames, sizeof(StackName), 3072},
+    {StackTable::kSamples, sizeof(StackSample), 4096},
+};
+
+// Size of one of them: whole pages.
+constexpr uint64_t sample_image_bytes() {
+    uint64_t bytes = sizeof(StacksHeader);
+    for (const StackTableSize& size : kSampleTableSizes) {
+        bytes += uint64_t{size.stride_bytes} * size.count;
+    }
+    return (bytes + 4095) / 4096 * 4096;
+}
 
 }  // namespace titan::format

@@ -92,6 +92,10 @@ class RingImage {
     // The bytes of call_sites_layout.h, empty where call sites were not asked for. Point into the bytes.
     std::span<const std::byte> call_sites() const;
 
+    // The images of stacks_layout.h with samples, older ones first; empty where they were not asked for. Point into the
+    // bytes.
+    std::vector<std::span<const std::byte>> stack_samples() const;
+
     // visit(peer, sent, received): point-to-point calls of this member, for peers with any. False: it has no counters.
     template <typename Visit>
     bool for_each_peer(const CommunicatorRecord& record, Visit&& visit) const {

@@ -28,6 +28,7 @@ class StacksImage {
         return rows<StackPython>(StackTable::kPython, thread.first_python, thread.python_count);
     }
     std::vector<StackName> names() const { return rows<StackName>(StackTable::kNames); }
+    std::vector<StackSample> samples() const { return rows<StackSample>(StackTable::kSamples); }
     // Empty for 0, and for damage.
     std::string_view text(uint32_t offset) const;
 

@@ -71,6 +71,9 @@ TEST_CASE("good values") {
     CHECK_FALSE(config->enabled);
     CHECK(std::string(load({{"TITANTRACE_LABELS", "a=b,c=d=e,f="}})->labels) == "a=b,c=d=e,f=");
     CHECK(load({{"TITANTRACE_HEALTH_S", "0"}})->health_ns == 0);
+    CHECK_FALSE(samples_stacks(*load({})));
+    CHECK(samples_stacks(*load({{"TITANTRACE_STACK_SAMPLES_S", "0.5"}})));
+    CHECK_FALSE(samples_stacks(*load({{"TITANTRACE_STACK_SAMPLES_S", "1"}, {"TITANTRACE_STACKS", "off"}})));
     CHECK(load({{"TITANTRACE_SIGNAL", "off"}})->dump_signal == 0);
     CHECK(load({{"TITANTRACE_SIGNAL", "RTMIN+3"}})->dump_signal == SIGRTMIN + 3);
     CHECK(load({{"TITANTRACE_DUMP_ON", "none"}})->dump_on == 0);
