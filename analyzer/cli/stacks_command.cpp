@@ -1,10 +1,14 @@
 // titan-analyze stacks PATH...: where every thread of every rank stood.
 #include "named_stacks.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <set>
 
 #include "commands.h"
+#include "folded_stacks.h"
+#include "host/file_bytes.h"
 #include "host/words.h"
 #include "records.h"
 #include "stacks_report.h"
@@ -20,14 +24,63 @@ lines need their debug information, which is also found in /usr/lib/debug and, w
 examples:
   titan-analyze stacks dumps/                where the main threads of all ranks stand, merged into one tree
   titan-analyze stacks dumps/ --rank 3       every thread of rank 3
-  titan-analyze stacks dumps/ --json | jq '.processes[0].threads[0].frames')";
+  titan-analyze stacks dumps/ --json | jq '.processes[0].threads[0].frames'
+  titan-analyze stacks dumps/ --folded all.folded                 what the samples of all ranks saw, for flame graphs
+  titan-analyze stacks dumps/ --folded 3.folded --diff-rank 3     rank 3 beside the ranks that do the same work)";
 
 struct Arguments {
     CommonOptions common;
     std::string ranks;
     StacksView view;
     bool json = false;
+    std::string folded;
+    int diff_rank = -1;
 };
+
+int write_folded(const std::string& path, const FoldedStacks& folded, const std::string& what) {
+    if (path == "-") {
+        print_text(folded.text);
+        return kExitHealthy;
+    }
+    if (const auto error = write_private_file(path, std::as_bytes(std::span(folded.text)))) {
+        return fail(error->within(printable(path)).text());
+    }
+    print("{}: {} of {}{}\n", printable(path), counted(folded.stacks, "stack"), counted(folded.samples, "sample"),
+          what);
+    return kExitHealthy;
+}
+
+constexpr const char* kNoSamples = "no samples of stacks: set TITANTRACE_STACK_SAMPLES_S=1 in the job";
+
+int fold(const Arguments& arguments, const Run& run, const std::set<int>& ranks) {
+    if (arguments.diff_rank >= 0) {
+        const FoldedStacks folded = fold_difference(run, arguments.diff_rank);
+        if (folded.text.empty()) {
+            return fail(folded.samples == 0 ? fmt::format("rank {}: {}", arguments.diff_rank, kNoSamples)
+                                            : "no other rank has samples of stacks");
+        }
+        return write_folded(arguments.folded, folded,
+                            fmt::format(" of rank {}, beside {}", arguments.diff_rank, counted(folded.peers, "peer")));
+    }
+    FoldedStacks folded = fold_samples(run, ranks);
+    if (folded.samples != 0) {
+        return write_folded(arguments.folded, folded, " of " + counted(folded.ranks, "rank"));
+    }
+    Symbols symbols(Symbols::Search::kEverywhere);
+    RecordReader reader(run, symbols);
+    std::vector<ProcessStacks> all;
+    for (const Process& process : run.processes) {
+        if (ranks.empty() || ranks.contains(process.rank)) {
+            all.push_back(reader.stacks(process));
+        }
+    }
+    folded = fold_dumped(all, arguments.view.all_threads);
+    if (folded.samples == 0) {
+        return fail("no stacks in these records");
+    }
+    say("titan-analyze: {}; each stack of the dumps counts once\n", kNoSamples);
+    return write_folded(arguments.folded, folded, " of " + counted(folded.ranks, "rank"));
+}
 
 int run_stacks(const Arguments& arguments) {
     std::set<int> ranks;
@@ -37,6 +90,12 @@ int run_stacks(const Arguments& arguments) {
     const auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
+    }
+    if (!arguments.folded.empty()) {
+        return fold(arguments, *run, ranks);
+    }
+    if (arguments.diff_rank >= 0) {
+        return fail("--diff-rank needs --folded FILE");
     }
     Symbols symbols(Symbols::Search::kEverywhere);
     RecordReader reader(*run, symbols);
@@ -68,7 +127,17 @@ Command stacks_command(CommandLine& app) {
     add_ranks(command, arguments->ranks);
     command.flag("--list", arguments->view.list, "thread by thread (default with one rank), not merged");
     command.flag("--all-threads", arguments->view.all_threads, "merge all threads, not the main ones only");
-    command.flag("--json", arguments->json, "one JSON object, with all addresses");
+    const CommandOption json = command.flag("--json", arguments->json, "one JSON object, with all addresses");
+    command
+        .option(
+            "--folded", arguments->folded,
+            "a file for flame graphs: each stack that samples saw (TITANTRACE_STACK_SAMPLES_S), and how often; - is "
+            "standard output")
+        .excludes(json);
+    command
+        .option("--diff-rank", arguments->diff_rank,
+                "with --folded: two counts, of the ranks that do the same work and of this one")
+        .not_negative();
     return {&command, [arguments] { return run_stacks(*arguments); }};
 }
 

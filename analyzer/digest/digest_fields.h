@@ -49,6 +49,7 @@ enum class Tag : uint64_t {
     kAlgorithms = 33,
     kCallTimes = 34,
     kReplaced = 35,
+    kStackSamples = 36,
 };
 
 // The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
@@ -271,6 +272,22 @@ void gil(A& a, Process& p) {
     for (ThreadPosition& s : p.positions) {
         a.number(s.held_gil);
     }
+}
+
+template <typename A>
+void stack_samples(A& a, Process& p) {
+    StackSamples& s = p.stack_samples;
+    sized(a, s.stacks, 4);
+    column(a, s.stacks, &SampledStack::thread);
+    column(a, s.stacks, &SampledStack::name);
+    for (SampledStack& stack : s.stacks) {
+        numbers(a, stack.frames);
+        numbers(a, stack.libraries);
+    }
+    sized(a, s.samples, 3);
+    column(a, s.samples, &StackSample::stack);
+    rising(a, s.samples, &StackSample::step);
+    rising(a, s.samples, &StackSample::at_ns);
 }
 
 template <typename A>

@@ -96,6 +96,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kReplaced, [&](A& a) { a.number(p.source.replaced_ns); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kPositions, [&](A& a) { digest::positions(a, p); });
+    visit(Tag::kStackSamples, [&](A& a) { digest::stack_samples(a, p); });
     visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });
     visit(Tag::kPositionLibraries, [&](A& a) { digest::position_libraries(a, p); });
     visit(Tag::kEnding, [&](A& a) { digest::ending(a, p); });

@@ -7,6 +7,7 @@
 #include "condense.h"
 #include "content.h"
 #include "decode_process.h"
+#include "decode_samples.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
 #include "thread_position.h"
@@ -69,6 +70,7 @@ void take_opened(const OpenedSource& opened, Loader& with, LoadOutcome& outcome)
     Process process = decode_process(opened, &with.symbols);
     condense(process);
     decode_positions(opened.stacks, with.symbols, process);
+    decode_samples(opened.image, with.symbols, process);
     outcome.processes.push_back(std::move(process));
 }
 

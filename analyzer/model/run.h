@@ -17,6 +17,7 @@
 #include "formats/layout/ring_layout.h"
 #include "history.h"
 #include "host/presence.h"
+#include "stack_samples.h"
 #include "testimony.h"
 #include "warning.h"
 
@@ -462,6 +463,7 @@ struct Process {
     // Positions of the threads that call NCCL and of the main thread. The most telling one comes first: a thread that
     // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
     std::vector<ThreadPosition> positions;
+    StackSamples stack_samples;
     std::vector<MetricRecord> metrics;
     ToldMark last_event;  // at_ns 0: there is none, as of the following
     ToldMark open_span;   // the innermost of the thread that called NCCL last; at_ns: its begin

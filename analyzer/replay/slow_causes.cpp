@@ -6,6 +6,7 @@
 
 #include "cause_search.h"
 #include "host/words.h"
+#include "sampled_stacks.h"
 
 namespace titan::analyzer {
 namespace {
@@ -39,6 +40,17 @@ std::string filled(std::string_view words, const std::string& whom) {
         text.replace(place, 2, whom);
     }
     return text;
+}
+
+// Where the ranks of a cause stood, if their stacks were sampled.
+void add_samples(const Run& run, SlowCauses& all) {
+    for (SlowCause& cause : all.causes) {
+        const auto from_step = all.by_period ? std::nullopt : std::optional(cause.since_step.value_or(all.first_step));
+        cause.sampled = sampled_excess(run, cause.ranks, from_step);
+        if (cause.sampled) {
+            cause.evidence.push_back(excess_text(*cause.sampled));
+        }
+    }
 }
 
 }  // namespace
@@ -90,6 +102,7 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     all.causes = std::move(search.causes);
     std::stable_sort(all.causes.begin(), all.causes.end(),
                      [](const SlowCause& a, const SlowCause& b) { return a.cost_ns > b.cost_ns; });
+    add_samples(run, all);
     return all;
 }
 

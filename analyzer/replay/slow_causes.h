@@ -37,6 +37,7 @@ struct SlowCause {
     double cost_ns = 0;                 // of a step, in the mean
     std::string slow_part;
     std::vector<std::string> evidence;
+    std::optional<SampledExcess> sampled;  // said in `evidence`, too
 };
 
 struct SlowCauses {

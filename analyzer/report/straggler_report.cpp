@@ -106,6 +106,17 @@ std::string unseen_text(const Run& run, const Timing& timing) {
                      grouped_digits(calls.pairs), grouped_digits(calls.all));
 }
 
+Json sampled_json(const std::optional<SampledExcess>& excess) {
+    return !excess ? Json(nullptr)
+                   : Json{{"ranks", excess->ranks},
+                          {"thread", excess->thread.empty() ? "main" : excess->thread},
+                          {"frame", excess->frame},
+                          {"samples", excess->samples},
+                          {"of", excess->of},
+                          {"peers_samples", excess->peers_samples},
+                          {"peers_of", excess->peers_of}};
+}
+
 Json rank_json(const Run& run, const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
     Json json{{"rank", rank.rank},
               {"host", run.processes[rank.process].host},
@@ -124,6 +135,7 @@ Json rank_json(const Run& run, const SlowCauses& slow, const RankTiming& rank, c
         json["hits"] = rank.shape.hits;
         json["slow_part"] = rank.slow_part.empty() ? Json(nullptr) : Json(rank.slow_part);
         json["why"] = rank.why;
+        json["sampled"] = sampled_json(rank.sampled);
     }
     return json;
 }
@@ -158,7 +170,8 @@ Json cause_json(const SlowCauses& all, const SlowCause& cause) {
             {"step_ms_without", all.without_ns(cause) * 1e-6},
             {"cost_ms_per_step", cause.cost_ns * 1e-6},
             {"cost_fraction", all.share(cause)},
-            {"evidence", cause.evidence}};
+            {"evidence", cause.evidence},
+            {"sampled", sampled_json(cause.sampled)}};
 }
 
 // The cause that costs most, in a sentence.

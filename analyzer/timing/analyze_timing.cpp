@@ -4,6 +4,7 @@
 #include "bandwidth.h"
 #include "lateness.h"
 #include "patterns.h"
+#include "sampled_stacks.h"
 #include "slow_part.h"
 #include "stability.h"
 
@@ -16,6 +17,7 @@ Timing analyze_timing(const Run& run) {
     classify(timing);
     find_contradictions(run, timing);
     find_slow_parts(run, timing);
+    find_sampled_parts(run, timing);
     find_slow_collectives(run, timing);
     return timing;
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "clocks.h"
 #include "run.h"
+#include "sampled_excess.h"
 
 namespace titan::analyzer {
 
@@ -56,6 +58,7 @@ struct RankTiming {
     std::string slow_part;           // "span data", empty: nothing tells
     std::string vanishes_without;    // "rank 3": nobody would call it late without that file; empty: it is late anyway
     std::vector<std::string> why;    // evidence for it
+    std::optional<SampledExcess> sampled;
 };
 
 struct SlowCollective {

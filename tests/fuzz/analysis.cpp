@@ -10,6 +10,7 @@
 #include "decode_process.h"
 #include "diagnose.h"
 #include "finding.h"
+#include "folded_stacks.h"
 #include "formats/layout/digest_layout.h"
 #include "formats/ring/ring_image.h"
 #include "gap_warnings.h"
@@ -18,6 +19,7 @@
 #include "link_run.h"
 #include "pack_process.h"
 #include "report.h"
+#include "sampled_stacks.h"
 #include "show.h"
 #include "slow_causes.h"
 #include "straggler_report.h"
@@ -66,6 +68,9 @@ void report(analyzer::Run& run) {
     analyzer::layout_json_report(run);
     const analyzer::Timing timing = analyzer::analyze_timing(run);
     analyzer::straggler_json(run, timing, analyzer::slow_causes(run, timing));
+    analyzer::fold_samples(run, {});
+    analyzer::fold_difference(run, run.processes.front().rank);
+    analyzer::sampled_excess(run, {run.processes.front().rank}, std::nullopt);
     (void)analyzer::unpack_process(analyzer::pack_process(run.processes.front()));
     analyzer::ShowOptions options;
     options.json = true;

@@ -2,8 +2,9 @@
 import struct
 
 HEADER_BYTES, TABLES = 184, 8
-THREADS, FRAMES, MODULES, TEXTS, PYTHON, NAMES = range(6)
+THREADS, FRAMES, MODULES, TEXTS, PYTHON, NAMES, SAMPLES = range(7)
 STRIDES = {THREADS: 80, FRAMES: 8, MODULES: 64, TEXTS: 1, PYTHON: 24, NAMES: 16}
+SAMPLED_STRIDES = {**STRIDES, SAMPLES: 24}  # of an image in a ring
 MAGIC = b"TITNTACK"
 INTERRUPTED = 1 << 63
 
@@ -11,12 +12,13 @@ INTERRUPTED = 1 << 63
 class Image:
     """Tables filled row by row."""
 
-    def __init__(self):
-        self.rows = {table: bytearray() for table in STRIDES}
+    def __init__(self, strides=STRIDES):
+        self.strides = strides
+        self.rows = {table: bytearray() for table in strides}
         self.text("")
 
     def count(self, table):
-        return len(self.rows[table]) // STRIDES[table]
+        return len(self.rows[table]) // self.strides[table]
 
     def text(self, string):
         place = len(self.rows[TEXTS])
@@ -38,6 +40,9 @@ class Image:
                                           10 ** 9, first_frame, claims.get("frame_count", len(frames)), first_python,
                                           claims.get("python_count", len(python)), 0, 0)
 
+    def sample(self, stack, step, ticks):
+        self.rows[SAMPLES] += struct.pack("<QqII", ticks, step, stack, 0)
+
     def name(self, address, name):
         self.rows[NAMES] += struct.pack("<QII", address, self.text(name), 0)
 
@@ -45,18 +50,18 @@ class Image:
         """`tables`: what a descriptor claims instead: table -> (offset, stride, count), None as it is."""
         tables, place, descriptors = dict(tables), HEADER_BYTES, b""
         for table in range(TABLES):
-            stride = STRIDES.get(table, 0)
+            stride = self.strides.get(table, 0)
             true = (place if stride else 0, stride, self.count(table) if stride else 0)
             claimed = tables.get(table, (None, None, None))
             descriptors += struct.pack("<QII", *(t if c is None else c for t, c in zip(true, claimed)))
             place += len(self.rows.get(table, b""))
         head = struct.pack("<8sHHIQQIIIIQ", magic, major, 0, HEADER_BYTES, 1_700_000_000 * 10 ** 9, 5_000_000, 0, 0,
                            self.rows[TEXTS].find(b"CPython"), 0, 0)
-        return head + descriptors + b"".join(bytes(self.rows[table]) for table in STRIDES)
+        return head + descriptors + b"".join(bytes(self.rows[table]) for table in self.strides)
 
 
-def job():
-    image = Image()
+def job(strides=STRIDES):
+    image = Image(strides)
     image.text("CPython 3.12.4")
     image.module(0x1000, 0x9000, "/usr/bin/python3.12")
     image.module(0x10000, 0x20000, "/nowhere/libtitantrace.so")
@@ -70,6 +75,14 @@ def job():
     image.name(0x30010, "_ZN")
     image.thread(103, "jit", (0x7f0000000000,), (("", "", 0, 1, 0),), outcome=1)
     return image
+
+
+def sampled(samples=((0, 5), (0, 6), (2, 6), (3, 7)), **claims):
+    """An image of a ring: a stack, a step for each sample."""
+    image = job(SAMPLED_STRIDES)
+    for number, (stack, step) in enumerate(samples):
+        image.sample(stack, step, 1000 + number)
+    return image.bytes(**claims)
 
 
 def changed(change):

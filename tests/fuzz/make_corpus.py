@@ -25,13 +25,13 @@ from corpus_archives import archive_samples  # noqa: E402
 from corpus_containers import container, section, zstd_frame  # noqa: E402
 from corpus_flight_recorder import json_samples, pickle_samples  # noqa: E402
 from corpus_logs import log_samples  # noqa: E402
-from corpus_stacks import stacks_samples  # noqa: E402
+from corpus_stacks import SAMPLES, sampled, stacks_samples  # noqa: E402
 from corpus_witness import witness_samples  # noqa: E402
 
 TWO63, ALL_ONES = 1 << 63, (1 << 64) - 1
 REGIONS_AT, REGION_BYTES, CURSORS_AT, CURSOR_BYTES, HEADER_BYTES = 872, 32, 3328, 64, 4096
-MORE_REGIONS_AT, MORE_REGIONS = 2984, 4
-CALLS, COMMUNICATORS, THREADS, TEXTS, CALL_SITES = 1, 4, 5, 6, 12  # kinds of regions
+MORE_REGIONS_AT, MORE_REGIONS = 2984, 8
+CALLS, COMMUNICATORS, THREADS, TEXTS, CALL_SITES, STACK_SAMPLES = 1, 4, 5, 6, 12, 17  # kinds of regions
 
 
 def patched(data, *changes):
@@ -113,6 +113,30 @@ def with_call_sites(ring, stack=(1, 1, 0, 1, 1, 1, 0), frames=(1, 2), offset=Non
                    *((call + 124, "I", 1) for call in rows(ring, CALLS)))
 
 
+def with_stack_samples(ring, *images, stride=1, count=None):
+    """The ring with a region of samples, in the last place for one."""
+    each = max(map(len, images))
+    region = b"".join(image.ljust(each, b"\0") for image in images)
+    place = MORE_REGIONS_AT + REGION_BYTES * (MORE_REGIONS - 1)
+    return patched(ring + region, (24, "Q", len(ring + region)),
+                   (place, "IIQQQ", STACK_SAMPLES, stride, len(ring), len(region) if count is None else count, 0))
+
+
+def rings_with_stack_samples(ring):
+    sound, none, huge = sampled(), b"\0" * 200, 0xFFFFFFFF
+    images = {"": (sound, none), "-of-both": (sampled(((1, 1),)), sound), "-that-were-not-begun": (none, none),
+              "-of-stacks-that-are-not-there": (sampled(((99, 1), (huge, -5))), none),
+              "-of-a-newer-version": (sampled(major=9), sound), "-of-another-kind": (sampled(magic=b"KCATNTIT"), sound),
+              "-of-32-bits": (sampled(tables={SAMPLES: (None, None, huge)}), sound),
+              "-at-2-63": (sampled(tables={SAMPLES: (TWO63, None, None)}), sound),
+              "-over-the-header": (sampled(tables={SAMPLES: (0, None, huge)}), sound),
+              "-of-stride-1": (sampled(tables={SAMPLES: (None, 1, huge)}), sound), "-cut": (sound[:150], sound[:90])}
+    for name, pair in images.items():
+        yield f"stack-samples{name}.ring", with_stack_samples(ring, *pair), "read: 10 calls"
+    yield "stack-samples-of-2-63-bytes.ring", with_stack_samples(ring, sound, none, count=TWO63), "read: 10 calls"
+    yield "stack-samples-in-words.ring", with_stack_samples(ring, sound, none, stride=8), "read: 10 calls"
+
+
 def ring_samples(rings):
     ring = rings["hung-gpu-rank3"]
     first_call, first_row, first_thread = (rows(ring, kind)[0] for kind in (CALLS, COMMUNICATORS, THREADS))
@@ -166,6 +190,7 @@ def ring_samples(rings):
         ring, frames=(0xFFFFFFFF, 0x7FFFFFFF)), "read: 10 calls"
     yield "call-sites-at-2-63.ring", with_call_sites(ring, offset=TWO63, count=0xFFFFFFFF), "read: 10 calls"
     yield "call-sites-of-32-bits.ring", with_call_sites(ring, count=0xFFFFFFFF), "read: 10 calls"
+    yield from rings_with_stack_samples(ring)
     yield "spans-deeper-than-8.ring", patched(ring, (first_thread + 56, "I", 0xFFFFFFFF)), "read: "
 
 

@@ -1,6 +1,7 @@
 // Any bytes as a ring: every reader of RingImage, then the analysis.
 #include "analysis.h"
 #include "decode_process.h"
+#include "decode_samples.h"
 #include "formats/ring/ring_image.h"
 
 using namespace titan;
@@ -26,6 +27,8 @@ std::string fuzz::read(std::span<const unsigned char> file) {
     opened.liveness = analyzer::Liveness::kAlive;
     std::vector<analyzer::Process> processes;
     processes.push_back(analyzer::decode_process(opened));
+    analyzer::Symbols symbols(analyzer::Symbols::Search::kNearby);
+    analyzer::decode_samples(*image, symbols, processes.front());
     analyze(std::move(processes));
     return "read: " + std::to_string(calls) + " calls";
 }

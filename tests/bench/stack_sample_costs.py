@@ -1,0 +1,50 @@
+"""What a sample of stacks costs (TITANTRACE_STACK_SAMPLES_S): how long it holds a thread that runs, and the time of
+the tracer's own thread."""
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+from instruction_counts import environment
+from machine_costs import row
+
+SECONDS = 6
+DEPTHS = (10, 100)  # frames of 1 KiB
+
+
+def watch_ns(pid):
+    """Processor time of titan-watch."""
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == "titan-watch":
+            return int((task / "schedstat").read_text().split()[0])
+    raise RuntimeError("no thread titan-watch")
+
+
+def measured(client, analyzer, library, stand_ins, depth, seconds):
+    """The longest gaps of the thread's own time, longest first; the time of titan-watch; the number of samples."""
+    with tempfile.TemporaryDirectory() as directory:
+        env = environment(directory, library, RANK="0", WORLD_SIZE="1", DEPTH=str(depth), WAIT_MS=str(SECONDS * 1000),
+                          LD_LIBRARY_PATH=stand_ins, E2E_MEET=directory, TITANTRACE_STACK_SAMPLES_S=str(seconds))
+        with subprocess.Popen([str(client), "gaps"], stdout=subprocess.PIPE, text=True, env=env) as program:
+            gaps = []
+            while (line := program.stdout.readline()) != "done\n":
+                gaps.append(int(line))
+            own_ns = watch_ns(program.pid)
+            samples = 0
+            if seconds:
+                folded = subprocess.run([str(analyzer), "stacks", env["TITANTRACE_RING_DIR"], "--no-rings",
+                                         "--folded", "-"], check=True, capture_output=True, text=True).stdout
+                samples = sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines() if "deep at " in line)
+            (pathlib.Path(directory) / "go").touch()
+        return gaps, own_ns, samples
+
+
+def stack_sample_costs(client, analyzer, library, stand_ins):
+    rows = []
+    for depth in DEPTHS:
+        gaps, own_ns, samples = measured(client, analyzer, library, stand_ins, depth, 0.1)
+        _, usual_ns, _ = measured(client, analyzer, library, stand_ins, depth, 0)
+        of = f"for a sample of {depth} KiB"
+        rows += [row(f"a running thread is held {of}", statistics.median(gaps[:samples]) / 1e3, None, "us"),
+                 row(f"time of titan-watch {of}", (own_ns - usual_ns) / samples / 1e3, None, "us")]
+    return rows
