@@ -48,9 +48,15 @@ struct RingSizes {
     uint32_t cuda_calls;
     uint32_t markers;
     uint32_t stream_work;
+    bool samples;
     bool operator==(const RingSizes&) const = default;
-    bool halve() {
+    // Samples of stacks are the first to go.
+    bool make_smaller() {
         bool smaller = false;
+        if (samples) {
+            samples = false;
+            return true;
+        }
         for (uint32_t* slots : {&collectives, &cuda_calls, &markers, &stream_work}) {
             if (*slots > kMinSlots) {
                 *slots /= 2;
@@ -62,7 +68,7 @@ struct RingSizes {
 };
 
 RingSizes sizes_of(const Config& config) {
-    return {config.collectives, config.cuda_calls, config.markers, config.stream_work};
+    return {config.collectives, config.cuda_calls, config.markers, config.stream_work, samples_stacks(config)};
 }
 
 struct Layout {
@@ -112,8 +118,7 @@ Layout lay_out(const RingSizes& sizes, const Config& config, const Identity& ide
         {RegionKind::kMarkerSites, sizeof(format::MarkerSiteRecord), uint64_t{1} << kMarkerSiteRowsLog2},
         {RegionKind::kLabels, sizeof(format::LabelRecord), kLabelRows},
         {RegionKind::kHealth, sizeof(format::HealthEntry), kHealthSlots},
-        {RegionKind::kStackSamples, 1,
-         samples_stacks(config) ? format::kSampleImages * format::sample_image_bytes() : 0},
+        {RegionKind::kStackSamples, 1, sizes.samples ? format::kSampleImages * format::sample_image_bytes() : 0},
     };
     Layout layout{};
     layout.bytes = format::kHeaderBytes;
@@ -262,7 +267,7 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
             if (room_for(dir.get(), layout.bytes)) {
                 header = map_file(file.get(), layout.bytes);
             }
-        } while (header == nullptr && (errno == ENOSPC || errno == EFBIG) && sizes.halve());
+        } while (header == nullptr && (errno == ENOSPC || errno == EFBIG) && sizes.make_smaller());
     } while (header == nullptr && errno == ENOSPC && remove_superseded_ring(dir.get(), parent, identity));
     if (header == nullptr) {
         warn_once("cannot make a ring of %lu bytes in %s: %s", layout.bytes, parent, error_text(errno));
@@ -271,8 +276,10 @@ bool create_in(const char* parent, const Config& config, const Identity& identit
     }
     if (!(sizes == sizes_of(config))) {
         warn_once(
-            "little room in %s: the ring keeps %u collectives, %u CUDA calls, %u pieces of stream work and %u markers",
-            parent, sizes.collectives, sizes.cuda_calls, sizes.stream_work, sizes.markers);
+            "little room in %s: the ring keeps %u collectives, %u CUDA calls, %u pieces of stream work and %u "
+            "markers%s",
+            parent, sizes.collectives, sizes.cuda_calls, sizes.stream_work, sizes.markers,
+            samples_stacks(config) ? ", and no samples of stacks" : "");
     }
     ring_file.header = header;
     ring_file.bytes = layout.bytes;

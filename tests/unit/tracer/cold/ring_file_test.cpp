@@ -170,6 +170,32 @@ TEST_CASE("a small file system gets a small ring, a full one none, and nobody di
     CHECK(has(read_file(scratch.path("errors")), megabytes == 50 ? "little room" : "no space left"));
 }
 
+TEST_CASE("where room is short, samples of stacks are the first to go") {
+    Scratch scratch;
+    int status = run_child(
+        rank_environment(scratch, 0),
+        [] {
+            start_clock();
+            const auto samples_in = [](const Made& made) {
+                return region_bytes(*made.file->header, format::RegionKind::kStackSamples, nullptr) != nullptr;
+            };
+            const Made without = make_ring();
+            setenv("TITANTRACE_STACK_SAMPLES_S", "1", 1);
+            const Made with = make_ring();
+            const rlimit limit{without.file->bytes, without.file->bytes};
+            setrlimit(RLIMIT_FSIZE, &limit);
+            const Made small = make_ring();
+            return !samples_in(without) && samples_in(with) && !samples_in(small) && small.file->persistent &&
+                           small.file->bytes == without.file->bytes
+                       ? 0
+                       : 1;
+        },
+        scratch.path("errors"));
+    CHECK(status == 0);
+    CHECK(has(read_file(scratch.path("errors")), "16384 collectives"));
+    CHECK(has(read_file(scratch.path("errors")), "and no samples of stacks"));
+}
+
 TEST_CASE("a limit on file sizes does not end the process") {
     Scratch scratch;
     int status = run_child(
