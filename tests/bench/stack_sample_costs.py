@@ -1,5 +1,7 @@
-"""What a sample of stacks costs (TITANTRACE_STACK_SAMPLES_S): how long it holds a thread that runs, and the time of
-the tracer's own thread."""
+"""What a sample of stacks costs (TITANTRACE_STACK_SAMPLES_S): how long it holds a thread that runs, the time of the
+tracer's own thread, and how many waits signals end early on a busy machine."""
+import contextlib
+import os
 import pathlib
 import statistics
 import subprocess
@@ -39,6 +41,24 @@ def measured(client, analyzer, library, stand_ins, depth, seconds):
         return gaps, own_ns, samples
 
 
+def ended_early(client, library, stand_ins):
+    """Waits that signals ended, of four threads for each processor that run and wait by turns; and samples."""
+    count = 4 * len(os.sched_getaffinity(0))
+    ended = 0
+    with contextlib.ExitStack() as stack:
+        programs = []
+        for _ in range(count):
+            directory = stack.enter_context(tempfile.TemporaryDirectory())
+            env = environment(directory, library, RANK="0", WORLD_SIZE="1", WAIT_MS=str(SECONDS * 1000),
+                              LD_LIBRARY_PATH=stand_ins, E2E_MEET=directory, TITANTRACE_STACK_SAMPLES_S="0.1")
+            programs.append(stack.enter_context(subprocess.Popen([str(client), "alternating"], stdout=subprocess.PIPE,
+                                                                 text=True, env=env)))
+        for program in programs:
+            ended += int(program.stdout.readline().split()[0])
+            program.communicate()
+    return ended, count * SECONDS * 10
+
+
 def stack_sample_costs(client, analyzer, library, stand_ins):
     rows = []
     for depth in DEPTHS:
@@ -47,4 +67,5 @@ def stack_sample_costs(client, analyzer, library, stand_ins):
         of = f"for a sample of {depth} KiB"
         rows += [row(f"a running thread is held {of}", statistics.median(gaps[:samples]) / 1e3, None, "us"),
                  row(f"time of titan-watch {of}", (own_ns - usual_ns) / samples / 1e3, None, "us")]
-    return rows
+    ended, samples = ended_early(client, library, stand_ins)
+    return rows + [row("waits ended early, of 1,000 samples", 1000 * ended / samples, 20, "")]
