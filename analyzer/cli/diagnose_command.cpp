@@ -43,9 +43,13 @@ int run_diagnose(const DiagnoseArguments& arguments) {
     print_text(arguments.json       ? json_report(*run, diagnosis)
                : arguments.one_line ? one_line(*run, diagnosis) + "\n"
                                     : text_report(*run, diagnosis, style));
-    return !diagnosis.findings.empty()      ? kExitFindings
-           : !diagnosis.cannot_tell.empty() ? kExitInconclusive
-                                            : kExitHealthy;
+    switch (outcome_of(diagnosis)) {
+        case Outcome::kVerdict: return kExitFindings;
+        case Outcome::kCannotTell: return kExitInconclusive;
+        case Outcome::kWaiting:
+        case Outcome::kNothingWrong: break;
+    }
+    return kExitHealthy;
 }
 
 std::string runs_text(const std::vector<CandidateGroup>& groups) {

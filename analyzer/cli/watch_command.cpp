@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/hash.h"
 #include "commands.h"
 #include "diagnose.h"
 #include "diagnosis_document.h"
@@ -31,8 +32,9 @@ using std::chrono::seconds;
 constexpr const char* kWatchFooter =
     R"(It waits for dumps in PATH, which need not be there yet, until it is interrupted. When the ranks of a job have
 dumped, it writes the verdict beside their dumps, as verdict.txt and verdict.json, prints it in one line, and runs CMD:
-once for each attempt of a job, however many wait on however many nodes. Dumps of the last 10 minutes count, too. Where
-nothing hangs and nobody died, nothing is written: dumps that somebody asked for are no hang.
+once for each attempt of a job, however many wait with the same CMD on however many nodes. Dumps of the last 10 minutes
+count, too. Where nothing hangs and nobody died, nothing is written: dumps that somebody asked for are no hang. Where
+the records name no cause ("cannot tell"), the verdict is provisional: CMD waits, and newer dumps replace it.
 
 CMD runs in a shell with verdict.json as its input, for at most 30 s. titan-run --on-verdict does all this for the job
 that it starts. Recipes (Slack, webhooks, Slurm): docs/running-jobs.md.
@@ -42,7 +44,7 @@ examples:
   titan-analyze watch /shared/dumps --on-verdict 'jq .verdict.summary | mail -s "a job hangs" oncall@example.com'
   titan-analyze watch dumps/ --run job-17 --once; scancel --name job-17
 
-Exit status: with --once 1 after the first verdict; 2 unusable arguments.)";
+Exit status: with --once 1 after the first verdict that names a cause; 2 unusable arguments.)";
 
 constexpr milliseconds kPause{1000};
 constexpr milliseconds kShortPause{100};  // while something is going on
@@ -71,8 +73,15 @@ struct Incident {
     std::string dump;  // one that could be read
     DumpHead head;
     bool wanted = false;
+    int64_t newest_ns = 0;  // when the newest of them was written
     size_t heads_read = 0;
     size_t diagnosed = 0;  // the dumps that there were then
+};
+
+// The newest verdict that was passed on.
+struct Said {
+    int64_t written_ns = 0;
+    std::string line;
 };
 
 bool by_watchdog(const Run& run) {
@@ -86,6 +95,7 @@ void read_heads(const Arrivals& arrivals, const std::string& titan_run, Incident
     for (; incident.heads_read < arrivals.files.size(); ++incident.heads_read) {
         const std::string& file = arrivals.files[incident.heads_read];
         if (const auto head = read_dump_head(file)) {
+            incident.newest_ns = std::max(incident.newest_ns, head->written_ns);
             incident.wanted = incident.wanted || titan_run.empty() || head->started_by == titan_run;
             if (incident.dump.empty() || head->attempt >= incident.head.attempt) {
                 incident.head = *head;
@@ -110,6 +120,9 @@ class Watch {
                 break;
             }
             pause(std::chrono::duration_cast<milliseconds>(WatchClock::now() - began));
+        }
+        if (last_look_) {
+            tell_of_unknown_causes();
         }
         // A job that has ended is not held up for long.
         for (const auto until = WatchClock::now() + (is_under_titan_run() ? kLastLimit : kCommandLimit + kQuiet);
@@ -172,8 +185,9 @@ class Watch {
 
     bool is_settled(const Arrivals& arrivals, Incident& incident, bool patient) {
         const VerdictFiles files(incident.dump, incident.head.age_ns);
-        if (files.is_there()) {
-            hand_on(files);
+        const std::optional<WrittenVerdict> there = files.read();
+        if (there && (there->names_cause || is_about(*there, files, incident))) {
+            pass_on(incident, files, *there);
             return true;
         }
         LoadOptions load = arguments_.common.load_options();
@@ -194,39 +208,78 @@ class Watch {
         const Diagnosis diagnosis = diagnose(*run, arguments_.diagnose);
         const bool tells = any_hangs(diagnosis.findings);
         if (tells || (patient && !diagnosis.cannot_tell.empty() && by_watchdog(*run))) {
-            tell(*run, diagnosis, arrivals, files);
+            tell(*run, diagnosis, arrivals, incident, there ? there->written_ns : 0);
             return true;
         }
         return patient;
     }
 
-    void tell(const Run& run, const Diagnosis& diagnosis, const Arrivals& arrivals, const VerdictFiles& files) {
+    // A provisional verdict of somebody else who saw the same dumps. Those that came here after it was passed on are
+    // newer, whatever their times say.
+    bool is_about(const WrittenVerdict& there, const VerdictFiles& files, const Incident& incident) const {
+        const auto said = said_.find(files.directory());
+        return incident.newest_ns <= there.written_ns &&
+               (said == said_.end() || said->second.written_ns != there.written_ns);
+    }
+
+    void tell(const Run& run, const Diagnosis& diagnosis, const Arrivals& arrivals, const Incident& incident,
+              int64_t replaced_ns) {
+        const VerdictFiles files(incident.dump, incident.head.age_ns);
         const std::string input =
             fmt::format("{} --run {} --attempt {}",
                         shell_quoted(printable(std::filesystem::path(arrivals.directory).parent_path().string())),
                         shell_quoted(printable(arrivals.run)), run.attempt);
         const std::string json = json_report(run, diagnosis);
-        const Result<bool> written = files.write(json, text_report(run, diagnosis, {.input = input}));
+        const Result<bool> written = files.write(json, text_report(run, diagnosis, {.input = input}), replaced_ns);
         if (!written) {
             say("{}: the verdict cannot be written to {}: {}\n", speaker(), printable(files.text_path()),
                 written.error().text());
+            told_ = told_ || any_hangs(diagnosis.findings);
+            print_verdict(json, one_line(run, diagnosis), files);
+        } else if (const auto there = files.read()) {
+            pass_on(incident, files, *there);
         }
-        if (!written || *written) {
+    }
+
+    void print_verdict(const std::string& json, const std::string& line, const VerdictFiles& files) const {
+        print_text(arguments_.json
+                       ? json
+                       : fmt::format("{}VERDICT on {}; all of it: {}\n", is_under_titan_run() ? "titan-run: " : "",
+                                     printable(line), printable(files.text_path())));
+        std::fflush(stdout);
+    }
+
+    // Everyone who watches prints the line; of the titan-runs of a job, whose words go to one log, one does.
+    void pass_on(const Incident& incident, const VerdictFiles& files, const WrittenVerdict& verdict) {
+        Said& said = said_[files.directory()];
+        const bool is_new = said.written_ns != verdict.written_ns && (verdict.names_cause || said.line != verdict.line);
+        said = {verdict.written_ns, verdict.line};
+        if (is_new && (!is_under_titan_run() || files.take(fmt::format("{}.line", verdict.written_ns)))) {
+            print_verdict(verdict.json, verdict.line, files);
+        }
+        if (verdict.names_cause) {
             told_ = true;
-            print_text(arguments_.json ? json : line(run, diagnosis, files));
-            std::fflush(stdout);
+            unknown_.erase(files.directory());
+            run_command(files, verdict);
+        } else {
+            unknown_.insert_or_assign(files.directory(), incident);
         }
-        hand_on(files);
     }
 
-    std::string line(const Run& run, const Diagnosis& diagnosis, const VerdictFiles& files) const {
-        return fmt::format("{}VERDICT on {}; all of it: {}\n", is_under_titan_run() ? "titan-run: " : "",
-                           one_line(run, diagnosis), printable(files.text_path()));
+    void tell_of_unknown_causes() {
+        for (const auto& [directory, incident] : unknown_) {
+            const VerdictFiles files(incident.dump, incident.head.age_ns);
+            if (const auto verdict = files.read()) {
+                run_command(files, *verdict);
+            }
+        }
     }
 
-    void hand_on(const VerdictFiles& files) {
-        const std::optional<Fd> json = arguments_.command.empty() ? std::nullopt : files.take();
-        if (json && !commands_.start(arguments_.command, *json)) {
+    // Once for each command and attempt, whoever else has it.
+    void run_command(const VerdictFiles& files, const WrittenVerdict& verdict) {
+        const std::string& command = arguments_.command;
+        if (!command.empty() && files.take(fmt::format("{:016x}", fnv1a64(command.data(), command.size()))) &&
+            !commands_.start(command, verdict.file)) {
             say("{}: the command of --on-verdict cannot be started\n", speaker());
         }
     }
@@ -241,6 +294,9 @@ class Watch {
     NewDumps dumps_;
     TimedCommands commands_;
     std::map<std::string, Incident> incidents_;  // by directory of the run
+    // By directory of the attempt:
+    std::map<std::string, Said> said_;
+    std::map<std::string, Incident> unknown_;  // the newest verdict names no cause
     bool told_ = false;
     bool last_look_ = false;  // the job has ended in failure
     bool ended_ = false;      // and nobody wants to know
@@ -254,7 +310,7 @@ Command watch_command(CommandLine& app) {
     command.option("PATH", arguments->common.paths, "dump directories").required();
     command.option("--run", arguments->common.run, "only this run");
     command.option("--on-verdict", arguments->command, "run this for each verdict, with its JSON as input");
-    command.flag("--once", arguments->once, "end after the first verdict");
+    command.flag("--once", arguments->once, "end after the first verdict that names a cause");
     command.flag("--json", arguments->json, "print the whole diagnosis as JSON instead of one line");
     add_hang_after(command, arguments->diagnose.hang_after_s);
     command

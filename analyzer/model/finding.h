@@ -129,6 +129,21 @@ struct Diagnosis {
     std::string cannot_tell;  // reason for no verdict, neither a finding nor "nothing wrong"; empty if there is one
 };
 
+// What a diagnosis comes to, as programs read it.
+enum class Outcome : uint8_t { kVerdict, kCannotTell, kWaiting, kNothingWrong };
+
+inline Outcome outcome_of(const Diagnosis& diagnosis) {
+    return !diagnosis.findings.empty()      ? Outcome::kVerdict
+           : !diagnosis.cannot_tell.empty() ? Outcome::kCannotTell
+           : !diagnosis.waiting.empty()     ? Outcome::kWaiting
+                                            : Outcome::kNothingWrong;
+}
+
+constexpr std::string_view name_of(Outcome outcome) {
+    constexpr auto kNames = std::to_array<std::string_view>({"verdict", "cannot_tell", "waiting", "nothing_wrong"});
+    return kNames[static_cast<size_t>(outcome)];
+}
+
 struct DiagnoseOptions {
     double hang_after_s = 0;  // 0: derived from how long this run usually waits
 };

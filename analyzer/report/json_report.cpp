@@ -9,6 +9,7 @@
 #include "host/words.h"
 #include "json_schema.h"
 #include "layout_report.h"
+#include "one_line.h"
 #include "report.h"
 #include "report_parts.h"
 
@@ -210,6 +211,8 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
         }
         json["run"]["layout"] = layout_json(run, &named);
     }
+    json["status"] = name_of(outcome_of(diagnosis));
+    json["one_line"] = one_line(run, diagnosis);
     json["verdict"] = verdict_json(diagnosis);
     if (!diagnosis.cannot_tell.empty()) {
         json["cannot_tell"] = diagnosis.cannot_tell;

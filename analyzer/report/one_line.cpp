@@ -68,16 +68,15 @@ std::string healthy_text(const Run& run) {
 
 std::string one_line(const Run& run, const Diagnosis& diagnosis) {
     std::string text = run_name(run);
-    if (!diagnosis.findings.empty()) {
-        text += finding_text(run, diagnosis);
-    } else if (!diagnosis.cannot_tell.empty()) {
-        text += "cannot tell: " + shortened(diagnosis.cannot_tell, kMostOfSummary);
-    } else if (!diagnosis.waiting.empty()) {
-        text +=
-            "waiting, nothing is overdue yet: " + shortened(diagnosis.waiting.front().summary.text(), kMostOfSummary) +
-            more_text(diagnosis.waiting.size(), "more wait");
-    } else {
-        text += healthy_text(run);
+    switch (outcome_of(diagnosis)) {
+        case Outcome::kVerdict: text += finding_text(run, diagnosis); break;
+        case Outcome::kCannotTell: text += "cannot tell: " + shortened(diagnosis.cannot_tell, kMostOfSummary); break;
+        case Outcome::kWaiting:
+            text += "waiting, nothing is overdue yet: " +
+                    shortened(diagnosis.waiting.front().summary.text(), kMostOfSummary) +
+                    more_text(diagnosis.waiting.size(), "more wait");
+            break;
+        case Outcome::kNothingWrong: text += healthy_text(run); break;
     }
     return printable(text);
 }

@@ -1,6 +1,6 @@
-// Names of the verdict beside the dumps of an attempt: verdict.json and verdict.txt; those on an earlier start of the
-// same attempt, "verdict.1764170000000000000.json"; and "verdict.1764170000000000000.told", when the one of that time
-// was handed on.
+// Names of the verdict beside the dumps of an attempt: verdict.json and verdict.txt; one that a later one replaced,
+// "verdict.1764170000000000000.json"; and what was told to whom, so that nobody is told twice:
+// "verdict.COMMAND.told" for a command by its hash, "verdict.1764170000000000000.line.told" for the job's log.
 #pragma once
 
 #include <string_view>

@@ -20,6 +20,7 @@ std::optional<DumpHead> read_dump_head(const std::string& path) {
     DumpHead head;
     head.world_size = header->world_size;
     head.attempt = header->attempt;
+    head.written_ns = file->modified_ns();
     const Result<std::string> text = format::read_dump_meta(*file->read_all());
     if (const std::optional<DumpMeta> meta = text ? parse_dump_meta(*text) : std::nullopt) {
         const int64_t started_ns = format::RingClock(*header).realtime_ns(header->first_anchor.ticks);

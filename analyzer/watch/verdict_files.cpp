@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
 #include "base/rename_new.h"
 #include "file_time.h"
+#include "host/json_value.h"
 #include "host/this_host.h"
 #include "host/words.h"
 #include "verdict_name.h"
@@ -17,6 +19,7 @@
 namespace titan::analyzer {
 namespace {
 
+constexpr off_t kMostBytes = off_t{1} << 28;
 constexpr int kCreate = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
 // Of this process alone, on all nodes.
@@ -47,11 +50,6 @@ bool VerdictFiles::written(struct stat& status) const {
            status.st_size > 0;
 }
 
-bool VerdictFiles::is_there() const {
-    struct stat status {};
-    return written(status) && time_ns(status) >= started_ns_;
-}
-
 // Where several try, the names that they choose are the same, and nobody's later verdict is moved.
 void VerdictFiles::put_aside(int64_t written_ns) const {
     rename_new(opened_.get(), kVerdictText, name_at(written_ns, "txt").c_str());
@@ -76,10 +74,10 @@ std::optional<Error> VerdictFiles::write_new(const char* name, const std::string
     return std::nullopt;
 }
 
-Result<bool> VerdictFiles::write(const std::string& json, const std::string& text) const {
+Result<bool> VerdictFiles::write(const std::string& json, const std::string& text, int64_t replaced_ns) const {
     struct stat earlier {};
     if (written(earlier)) {
-        if (time_ns(earlier) >= started_ns_) {
+        if (time_ns(earlier) >= started_ns_ && time_ns(earlier) != replaced_ns) {
             return false;
         }
         put_aside(time_ns(earlier));
@@ -105,15 +103,39 @@ Result<bool> VerdictFiles::write(const std::string& json, const std::string& tex
     return true;
 }
 
-std::optional<Fd> VerdictFiles::take() const {
-    Fd json(::openat(opened_.get(), kVerdictJson, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+std::optional<WrittenVerdict> VerdictFiles::read() const {
+    WrittenVerdict verdict;
+    verdict.file = Fd(::openat(opened_.get(), kVerdictJson, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status {};
-    if (!json.valid() || ::fstat(json.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0 ||
+    if (!verdict.file.valid() || ::fstat(verdict.file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size == 0 || status.st_size > kMostBytes || time_ns(status) < started_ns_ ||
         (status.st_uid != ::geteuid() && status.st_uid != dump_.st_uid)) {
         return std::nullopt;
     }
-    const Fd taken(::openat(opened_.get(), name_at(time_ns(status), "told").c_str(), kCreate, 0600));
-    return taken.valid() ? std::optional(std::move(json)) : std::nullopt;
+    verdict.written_ns = time_ns(status);
+    verdict.json.resize(static_cast<size_t>(status.st_size));
+    const ssize_t got = ::pread(verdict.file.get(), verdict.json.data(), verdict.json.size(), 0);
+    verdict.json.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    const Json json = Json::parse(verdict.json).value_or(Json());
+    verdict.line = json.at("one_line").text().value_or("");
+    const auto& findings = json.at("findings").items();
+    verdict.names_cause = std::any_of(findings.begin(), findings.end(), [](const Json& finding) {
+        return finding.at("hangs").boolean().value_or(false);
+    });
+    return verdict;
+}
+
+bool VerdictFiles::take(std::string_view receiver) const {
+    const std::string name = fmt::format("verdict.{}.told", receiver);
+    struct stat earlier {};
+    if (::fstatat(opened_.get(), name.c_str(), &earlier, AT_SYMLINK_NOFOLLOW) == 0) {
+        if (time_ns(earlier) >= started_ns_) {
+            return false;
+        }
+        const std::string aside = fmt::format("verdict.{}.{}.told", time_ns(earlier), receiver);
+        rename_new(opened_.get(), name.c_str(), aside.c_str());
+    }
+    return Fd(::openat(opened_.get(), name.c_str(), kCreate, 0600)).valid();
 }
 
 }  // namespace titan::analyzer

@@ -1,5 +1,6 @@
 // The verdict beside the dumps that it is about, for those who find no terminal. Of all who come to one, on any node,
-// exactly one writes it, and exactly one hands it on.
+// exactly one writes it, and each receiver is told by exactly one. One that names no cause is provisional: it gives way
+// to a later one.
 #pragma once
 
 #include <sys/stat.h>
@@ -7,11 +8,21 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/fd.h"
 #include "host/result.h"
 
 namespace titan::analyzer {
+
+// As it lies there.
+struct WrittenVerdict {
+    Fd file;  // to be read from its start
+    std::string json;
+    std::string line;  // one_line, as the JSON has it
+    int64_t written_ns = 0;
+    bool names_cause = false;
+};
 
 class VerdictFiles {
   public:
@@ -19,13 +30,15 @@ class VerdictFiles {
     // `age_ns`: of its process then. So the start of the job is known by the clock that gives the files their times.
     VerdictFiles(const std::string& dump, int64_t age_ns);
 
-    // True if there is a verdict on this start of the job.
-    bool is_there() const;
-    // Puts one on an earlier start aside. False: somebody else's was first. Error: it cannot be written.
-    Result<bool> write(const std::string& json, const std::string& text) const;
-    // For the first who asks: the JSON, to be read; for others nothing.
-    std::optional<Fd> take() const;
+    // The verdict on this start of the job, if there is one.
+    std::optional<WrittenVerdict> read() const;
+    // Puts one on an earlier start aside, and the one written at `replaced_ns`. False: somebody else's was first.
+    // Error: it cannot be written.
+    Result<bool> write(const std::string& json, const std::string& text, int64_t replaced_ns = 0) const;
+    // True for the first who asks for this receiver since the job started: a word that is part of a file's name.
+    bool take(std::string_view receiver) const;
 
+    const std::string& directory() const { return directory_; }
     std::string text_path() const;
 
   private:

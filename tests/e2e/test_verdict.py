@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The verdict comes by itself: while the job hangs, beside its dumps, by one of all who wait; and what is run for it is
-run once, and hurts nobody."""
+"""The verdict comes by itself: while the job hangs, beside its dumps, by one of all who wait; and each command that is
+run for it is run once, and hurts nobody."""
 
 import json
 import os
@@ -125,12 +125,50 @@ class WhileItHangs(Watched):
             job = self.titan_run("--on-verdict", self.tell)
             self.wait_told(times)
             job.end()
-        names = sorted(path.name for path in self.attempt().glob("verdict.*"))
-        self.assertRegex(" ".join(names), r"^verdict\.(\d+)\.json verdict\.\1\.told verdict\.\1\.txt "
-                                          r"verdict\.\d+\.told verdict\.json verdict\.txt$")
+        names = " ".join(sorted(path.name.replace("verdict.", "") for path in self.attempt().glob("verdict.*")))
+        for wanted in (r"\bjson txt$", r"\b(\d+)\.json (\1\.line\.told )\1\.txt\b",
+                       r"\b([0-9a-f]{16})\.told\b.*|(.*)\b\d+\.\1\.told\b"):
+            self.assertRegex(names, wanted)
+        self.assertEqual(len(names.split()), 8, names)  # two verdicts, each .json, .txt, and two receivers
         self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "clean", self.place.dumps, "--run", "e2e",
                         "--yes", "--ring-dir", self.place.rings], self.place.env(preload=False))
         self.assertEqual(list(self.place.dumps.iterdir()), [])
+
+
+class WhereNoCauseIsKnown(Watched):
+    """A verdict that names none gives way to one that does."""
+
+    UNKNOWN = json.dumps({"one_line": "run e2e attempt 0: cannot tell: as a test says", "findings": []})
+
+    def false_alarm(self, age_s=0):
+        """As left by one that came to no end."""
+        self.attempt().mkdir(parents=True, exist_ok=True)
+        path = self.attempt() / "verdict.json"
+        path.write_text(self.UNKNOWN)
+        os.utime(path, (path.stat().st_mtime - age_s,) * 2)
+
+    def test_a_false_alarm_and_then_a_hang(self):
+        job = self.titan_run("--on-verdict", self.tell, fault="spin rank=1 step=400")
+        self.wait_trains()
+        self.false_alarm()
+        self.wait_told()
+        self.assertEqual(self.wait_verdict()["verdict"]["ranks"], [1])
+        self.assertEqual(json.loads(self.told.read_text())["status"], "verdict")
+        job.end()
+        self.assertEqual((self.count(), len(self.lines(job))), (1, 1), job.stderr)
+
+    def test_a_job_that_fails_without_one(self):
+        """The line comes at once, the command when the job has ended."""
+        job = self.titan_run("--on-verdict", self.tell, fault="", TITANTRACE_TIMEOUT_S=60)
+        self.wait_trains()
+        self.false_alarm(age_s=-3600)  # about dumps that come
+        self.dump("--job", "e2e")
+        harness.wait_for(lambda: self.lines(job), 30, "the line")
+        self.assertIn("cannot tell: as a test says; all of it: ", self.lines(job)[0])
+        self.assertEqual(self.count(), 0)
+        job.signal(signal.SIGTERM)
+        job.wait(60)
+        self.assertEqual((self.count(), self.told.read_text()), (1, self.UNKNOWN))
 
 
 class Commands(Watched):
@@ -199,6 +237,21 @@ class Several(Watched):
         runs["works"].wait(60)
         self.assertFalse(pathlib.Path(f"{self.told}.works").exists())
 
+    def test_two_commands(self):
+        """Of the job and of the cluster: each is run once, and each log has its line."""
+        watch = self.watch(self.place.dumps, "--once", "--on-verdict", f"cat > {self.told}.cluster")
+        job = self.titan_run("--on-verdict", self.tell)
+        self.wait_told()
+        self.assertEqual(watch.wait(60), harness.FINDINGS, watch.stderr)
+        harness.wait_for(lambda: self.lines(job), 20, "the job's log has its line")
+        late = self.watch(self.place.dumps, "--once", "--on-verdict", self.tell)
+        self.assertEqual(late.wait(60), harness.FINDINGS, late.stderr)
+        job.end()
+        self.assertEqual(pathlib.Path(f"{self.told}.cluster").read_text(), self.told.read_text())
+        self.assertEqual(self.count(), 1)
+        self.assertEqual([len(self.lines(job)), *(one.stdout.count("VERDICT on run e2e") for one in (watch, late))],
+                         [1, 1, 1])
+
     @harness.at_night
     def test_many_who_wait_for_the_same(self):
         """As on several nodes: one writes, and one command runs; also where the first has none to run."""
@@ -208,13 +261,11 @@ class Several(Watched):
         self.wait_verdict()
         job.end()
         harness.wait_for(lambda: not list(self.attempt().glob(".verdict.*")), 20, "nobody writes any more")
-        late = self.watch(self.place.dumps, "--on-verdict", self.tell, "--once")
-        said = lambda: sum(watch.stdout.count("VERDICT on run e2e") for watch in watches) + len(self.lines(job))
-        self.assertEqual(said(), 1)
-        late.end()
+        said = lambda: [watch.stdout.count("VERDICT on run e2e") for watch in watches]
+        harness.wait_for(lambda: said() == [1, 1, 1], 20, "each has its line")
         for watch in watches:
             watch.end()
-        self.assertEqual((self.count(), said(), late.stdout), (1, 1, ""))
+        self.assertEqual((self.count(), said(), len(self.lines(job))), (1, [1, 1, 1], 1))
 
     @harness.at_night
     def test_another_node_takes_the_place_of_the_first(self):

@@ -124,7 +124,7 @@ TEST_CASE("of many who write a verdict one does, and of many who hand it on one 
         all.push_back(::fork());
         if (all.back() == 0) {
             const auto done = attempt.files.write("{}", "text");
-            ::_exit((done && *done ? 1 : 0) + (attempt.files.take() ? 2 : 0));
+            ::_exit((done && *done ? 1 : 0) + (attempt.files.take("0123abcd") ? 2 : 0));
         }
     }
     for (const pid_t pid : all) {
@@ -146,17 +146,57 @@ TEST_CASE("of many who write a verdict one does, and of many who hand it on one 
 TEST_CASE("a verdict on an earlier start of the same attempt is kept, and the new one written and handed on") {
     const Attempt attempt;
     REQUIRE(attempt.files.write("first", "first"));
-    CHECK(attempt.files.take());
-    make_older(attempt.directory / "verdict.json", 60);
-    CHECK_FALSE(attempt.files.is_there());
+    CHECK(attempt.files.read());
+    CHECK(attempt.files.take("0123abcd"));
+    CHECK(attempt.files.take("of-another"));  // each command once
+    for (const char* name : {"verdict.json", "verdict.0123abcd.told"}) {
+        make_older(attempt.directory / name, 60);
+    }
+    CHECK_FALSE(attempt.files.read());
     const auto done = attempt.files.write("second", "second");
     REQUIRE(done);
     CHECK(*done);
     CHECK(text_of(attempt.directory / "verdict.json") == "second");
     CHECK(text_of(attempt.directory / "verdict.txt") == "second");
-    CHECK(attempt.files.take());
-    CHECK_FALSE(attempt.files.take());
-    CHECK(count(attempt.directory) == 7);  // the dump; two verdicts, each .txt, .json, .told
+    CHECK(attempt.files.take("0123abcd"));
+    CHECK_FALSE(attempt.files.take("0123abcd"));
+    CHECK_FALSE(attempt.files.take("of-another"));
+    CHECK(count(attempt.directory) == 8);  // the dump; two verdicts, each .txt, .json, .told; and the other .told
+}
+
+TEST_CASE("a verdict that names no cause gives way to a later one, and to no other") {
+    const Attempt attempt;
+    const std::string unknown = R"({"one_line":"run job: cannot tell","findings":[{"hangs":false}]})";
+    REQUIRE(attempt.files.write(unknown, "cannot tell"));
+    const auto first = attempt.files.read();
+    REQUIRE(first);
+    CHECK_FALSE(first->names_cause);
+    CHECK(first->line == "run job: cannot tell");
+    CHECK(first->json == unknown);
+    const std::string cause = R"({"one_line":"run job: rank_stuck","findings":[{"hangs":true}]})";
+    const auto replaced = attempt.files.write(cause, "VERDICT", first->written_ns);
+    REQUIRE(replaced);
+    CHECK(*replaced);
+    const auto late = attempt.files.write(unknown, "cannot tell", first->written_ns);
+    REQUIRE(late);
+    CHECK_FALSE(*late);
+    const auto second = attempt.files.read();
+    REQUIRE(second);
+    CHECK(second->names_cause);
+    CHECK(second->json == cause);
+    CHECK(text_of(attempt.directory / "verdict.txt") == "VERDICT");
+    CHECK(text_of(attempt.directory / ("verdict." + std::to_string(first->written_ns) + ".json")) == unknown);
+}
+
+TEST_CASE("a verdict that is no JSON, or of other words, names no cause") {
+    const Attempt attempt;
+    for (const char* text : {"no JSON", "[]", R"({"one_line":3,"findings":{"hangs":true}})", R"({"findings":[7]})"}) {
+        put(attempt.directory / "verdict.json", text);
+        const auto verdict = attempt.files.read();
+        REQUIRE(verdict);
+        CHECK_FALSE(verdict->names_cause);
+        CHECK(verdict->line.empty());
+    }
 }
 
 TEST_CASE("links in the way of a verdict are neither followed nor replaced") {
@@ -164,7 +204,7 @@ TEST_CASE("links in the way of a verdict are neither followed nor replaced") {
     const std::string other = put(attempt.root.path + "/other", "of somebody else");
     files::create_symlink(other, attempt.directory / "verdict.json");
     CHECK_FALSE(attempt.files.write("{}", "text"));
-    CHECK_FALSE(attempt.files.take());
+    CHECK_FALSE(attempt.files.read());
     CHECK(text_of(other) == "of somebody else");
     CHECK(count(attempt.directory) == 2);
     files::rename(attempt.directory, attempt.root.path + "/moved");
