@@ -10,6 +10,7 @@
 #include "hosts.h"
 #include "rank_state.h"
 #include "report_parts.h"
+#include "witnessed_ends.h"
 
 namespace titan::analyzer {
 namespace {
@@ -57,7 +58,9 @@ class Advice {
     std::string remedy() const {
         const auto left = [&](int rank) {
             const Process* const process = process_of_rank(run_, rank);
-            return process != nullptr && process->liveness == Liveness::kExited ? process : nullptr;
+            const Testimony* const said = witnessed_end(run_, rank);
+            return (process != nullptr && process->liveness == Liveness::kExited) ||
+                   (said != nullptr && said->exit_status > 0 && said->signal == 0 && !said->out_of_memory);
         };
         const std::vector<int>& ranks = head_.ranks;
         if (ranks.empty() || !std::all_of(ranks.begin(), ranks.end(), left)) {
@@ -65,6 +68,13 @@ class Advice {
         }
         const std::string whom = ranks_text(ranks);
         if (head_.kind == FindingKind::kRankDead) {
+            const auto said = std::find_if(run_.testimony.begin(), run_.testimony.end(), [&](const Testimony& one) {
+                return one.rank == ranks.front() && !one.message.empty();
+            });
+            if (said != run_.testimony.end()) {
+                return fmt::format("{} ended with an exception: its traceback is in {}", ranks_text({ranks.front()}),
+                                   said->file);
+            }
             return fmt::format("read what {} wrote to stderr: {} exited with an error, an exception most likely", whom,
                                verb_form(ranks.size(), "it", "they"));
         }

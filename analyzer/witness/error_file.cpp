@@ -13,6 +13,7 @@
 #include "host/json_value.h"
 #include "lines.h"
 #include "readers.h"
+#include "tracebacks.h"
 
 namespace titan::analyzer {
 namespace {
@@ -35,26 +36,6 @@ void read_place(const std::string& path, Testimony& said) {
 
 std::string string_at(const Json& object, const char* name) { return std::string(object.at(name).text().value_or("")); }
 
-// The innermost place: "train.py:212 in step".
-std::string last_frame(std::string_view traceback) {
-    std::string place;
-    Lines lines(traceback);
-    for (std::string_view line; lines.next(line);) {
-        line = without_spaces(line);
-        if (!line.starts_with("File \"")) {
-            continue;
-        }
-        line.remove_prefix(6);
-        const auto file = take_until(line, "\", line ");
-        const auto number = file ? take_number(line) : std::nullopt;
-        if (number && line.starts_with(", in ")) {
-            place =
-                fmt::format("{}:{} in {}", std::filesystem::path(*file).filename().string(), *number, line.substr(5));
-        }
-    }
-    return place;
-}
-
 }  // namespace
 
 bool is_error_file(const WitnessFile& file) {
@@ -76,7 +57,7 @@ void read_error_file(const WitnessFile& file, std::vector<Testimony>& into) {
         said.message = string_at(message, "message");
         const Json& extra = message.at("extraInfo");
         time = string_at(extra, "timestamp");
-        where = last_frame(string_at(extra, "py_callstack"));
+        where = place_in_traceback(string_at(extra, "py_callstack"));
         const std::optional<int64_t> code = message.at("errorCode").integer();
         said.signal = code ? signal_of_status(*code) : 0;
     } else {

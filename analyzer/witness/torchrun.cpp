@@ -23,6 +23,7 @@
 
 #include "lines.h"
 #include "readers.h"
+#include "tracebacks.h"
 
 namespace titan::analyzer {
 namespace {
@@ -51,6 +52,11 @@ std::string_view without_label(std::string_view line) {
     const size_t digits = line.find_first_not_of(" 0123456789");
     return digits != 0 && digits != std::string_view::npos && line.substr(digits, 2) == ": " ? line.substr(digits + 2)
                                                                                              : line;
+}
+
+// "[0]:", and not "[default0]:" before an empty line of a rank.
+bool is_number_of_failure(std::string_view line) {
+    return line.starts_with("[") && line.find_first_not_of("0123456789", 1) == line.size() - 2 && line.ends_with("]:");
 }
 
 // Parses "2026-11-22_08:27:52"; 0 for anything else.
@@ -105,6 +111,26 @@ void read_traceback_line(std::string_view line, TorchrunFailure& failure) {
     }
 }
 
+// The traceback that a failed process wrote into the same log; null where none tells whose it is.
+const Traceback* traceback_of(const std::vector<Traceback>& all, const Testimony& said, bool alone) {
+    const auto of_it = [&](const Traceback& one) {
+        return one.rank >= 0         ? one.rank == said.rank
+               : one.local_rank >= 0 ? one.local_rank == said.local_rank
+                                     : alone && said.exit_status > 0;
+    };
+    const Traceback* found = nullptr;
+    for (const Traceback& one : all) {
+        if (of_it(one)) {
+            const bool is_bare = one.rank < 0 && one.local_rank < 0;
+            if (found != nullptr && is_bare && found->message != one.message) {
+                return nullptr;  // one of them is of another process, or was caught
+            }
+            found = &one;
+        }
+    }
+    return found;
+}
+
 }  // namespace
 
 bool is_torchrun_log(const WitnessFile& file) { return file.text.find(kRootCause) != std::string_view::npos; }
@@ -126,7 +152,7 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
             root = true;
         } else if (trimmed == "Failures:") {
             ++part;
-        } else if (trimmed.starts_with("[") && trimmed.ends_with("]:")) {
+        } else if (is_number_of_failure(trimmed)) {
             failures.emplace_back().root = root;
             failures.back().said.part = part;
             root = false;
@@ -147,6 +173,7 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
     for (const TorchrunFailure& failure : failures) {
         own_ends[failure.said.part] += is_ended_by_torchrun(failure) ? 0 : 1;
     }
+    const std::vector<Traceback> tracebacks = failures.empty() ? std::vector<Traceback>() : tracebacks_in(file.text);
     for (TorchrunFailure& failure : failures) {
         Testimony& said = failure.said;
         if (said.rank < 0 || (said.signal == 0 && said.exit_status < 0)) {
@@ -158,12 +185,17 @@ void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
                      : failure.root && own_ends[said.part] == 1 ? EndOrder::kFirst
                                                                 : EndOrder::kUnknown;
         said.wall_s = wall_seconds(failure.time);
+        std::string where;
+        if (const Traceback* own = after ? nullptr : traceback_of(tracebacks, said, own_ends[said.part] == 1)) {
+            said.message = said.message.empty() ? own->message : said.message;
+            where = own->place.empty() ? "" : ", at " + own->place;
+        }
         const char* const place = after                            ? ", ended by torchrun"
                                   : said.order == EndOrder::kFirst ? ", first of all"
                                                                    : "";
-        said.text = fmt::format("rank {} (pid {} on {}): {}{}{}{}", said.rank, said.pid, said.host, ending_text(said),
+        said.text = fmt::format("rank {} (pid {} on {}): {}{}{}{}{}", said.rank, said.pid, said.host, ending_text(said),
                                 failure.time.empty() ? "" : " at " + failure.time,
-                                said.message.empty() ? "" : ", " + said.message, place);
+                                said.message.empty() ? "" : ", " + said.message, where, place);
         into.push_back(std::move(said));
     }
 }

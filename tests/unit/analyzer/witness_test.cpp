@@ -109,6 +109,49 @@ TEST_CASE("the traceback in torchrun's list ends in the exception") {
     CHECK(said[0].order == EndOrder::kFirst);
 }
 
+TEST_CASE("the traceback that a rank wrote into torchrun's log is quoted, with the program's line") {
+    const std::string frames =
+        "  File \"/job/train.py\", line 7, in step\n    loss()\n"
+        "  File \"/v/lib/python3.11/site-packages/torch/nn/module.py\", line 9, in call\n    f()\n";
+    const std::string list =
+        "Traceback (most recent call last):\n  File \"/v/bin/torchrun\", line 3, in <module>\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-22_08:27:52\n  host      : node-3\n"
+        "  rank      : 2 (local_rank: 0)\n  exitcode  : 1 (pid: 4711)\n  error_file: <N/A>\n"
+        "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html\n====\n";
+    const auto prefixed = [](const std::string& prefix, const std::string& text) {
+        std::string all;
+        for (size_t begin = 0; begin < text.size();) {
+            const size_t end = text.find('\n', begin) + 1;
+            all += prefix + text.substr(begin, end - begin);
+            begin = end;
+        }
+        return all;
+    };
+    const std::string boom = "Traceback (most recent call last):\n" + frames + "RuntimeError: boom\n";
+    const std::string chain = "Traceback (most recent call last):\n" + frames +
+                              "KeyError: 3\n\nDuring handling of the above exception, another exception occurred:\n\n" +
+                              boom;
+    for (const std::string& written :
+         {prefixed("[rank2]: ", boom), prefixed("[default0]:", boom), prefixed("[default0]:[rank2]: ", chain), boom,
+          prefixed("[rank3]: ", "Traceback (most recent call last):\n  x\nValueError: other\n") +
+              prefixed("[rank2]: ", boom)}) {
+        const std::vector<Testimony> said = said_in(written + list);
+        REQUIRE(said.size() == 1);
+        CHECK(said[0].message == "RuntimeError: boom");
+        CHECK(said[0].text ==
+              "rank 2 (pid 4711 on node-3): exited with status 1 at 2026-11-22_08:27:52, RuntimeError: "
+              "boom, at train.py:7 in step, first of all");
+    }
+    // Of other ranks, or of nobody knows whom.
+    const std::string other = "Traceback (most recent call last):\n  x\nValueError: other\n";
+    for (const std::string& written : {prefixed("[rank3]: ", boom), boom + other, std::string()}) {
+        const std::vector<Testimony> said = said_in(written + list);
+        REQUIRE(said.size() == 1);
+        CHECK(said[0].message.empty());
+    }
+}
+
 TEST_CASE("an error file tells the exception, its place and its time; its path whose it is") {
     const std::string text =
         R"({"message": {"message": "RuntimeError: boom\nsecond line", "extraInfo": {"py_callstack": )"
