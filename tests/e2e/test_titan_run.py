@@ -110,6 +110,14 @@ class Transparent(TitanRun):
         self.assertEqual(self.run_under("--", "echo", "--check", "-x").stdout, "--check -x\n")
         self.assertEqual(self.run_under("echo", "one").stdout, "one\n")
 
+    def test_a_timeout_that_is_none(self):
+        """It is refused before the program starts."""
+        for wrong in ("abc", "-1", "3s", "1e3", "99999999999"):
+            started = self.run_under(f"--timeout={wrong}", "--", "echo", "started")
+            self.assertEqual((started.status, started.stdout), (2, ""), started.stderr)
+            self.assertIn(f"--timeout takes seconds such as 300 or 0.5 (0: never), not '{wrong}'", started.stderr)
+        self.assertEqual(self.run_under("--timeout", "0.5", "--", "echo", "started").stdout, "started\n")
+
     def test_preloads_are_kept_in_front(self):
         other = next(pathlib.Path("/usr/lib").rglob("libm.so.6"))
         ours = harness.tracer()

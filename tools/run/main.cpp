@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/process.h"
+#include "base/seconds.h"
 #include "base/text.h"
 #include "formats/layout/started_by.h"
 #include "host/command_line.h"
@@ -246,6 +247,15 @@ std::vector<std::string> take_command(int& argc, char** argv) {
     return command;
 }
 
+// The tracer reads it, in each rank, and would take its default for a value that it cannot use.
+void check_timeout(const std::string& text) {
+    uint64_t nanoseconds = 0;
+    if (!text.empty() && !parse_seconds(text.c_str(), nanoseconds)) {
+        throw CommandLineError(
+            fmt::format("--timeout takes seconds such as 300 or 0.5 (0: never), not '{}'", printable(text)));
+    }
+}
+
 int run_command_line(int argc, char** argv) {
     const std::vector<std::string> command = take_command(argc, argv);
     Options options;
@@ -269,6 +279,7 @@ int run_command_line(int argc, char** argv) {
     if (const auto status = app.parse(argc, argv)) {
         return *status;
     }
+    check_timeout(options.settings.timeout_s);
     complete(options);
     if (options.check) {
         return print_check(options.settings) ? 0 : 1;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/seconds.h"
 #include "base/signal_names.h"
 #include "base/text.h"
 #include "log.h"
@@ -21,8 +22,6 @@ namespace {
 // Every setting that can be switched off takes the words of parse_switch for it, so does who only asks whether it is
 // off.
 constexpr std::string_view kOffName = "off";
-constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kMaxTimeoutSeconds = uint64_t{366} * 86'400;
 constexpr uint64_t kMinSlots = 64;
 constexpr uint64_t kMaxSlots = 1 << 22;
 constexpr uint64_t kMaxKeep = 100'000;
@@ -101,31 +100,6 @@ bool parse_labels(const char* text, LabelList& value) {
         item += item[length] == '\0' ? length : length + 1;
     }
     return copy_text(value, sizeof(value), text);
-}
-
-// Decimal seconds with an optional fraction: "300", "0.25".
-bool parse_seconds(const char* text, uint64_t& value_ns) {
-    size_t whole_digits = strcspn(text, ".");
-    uint64_t seconds = 0;
-    if (!parse_u64(text, whole_digits, seconds) || seconds > kMaxTimeoutSeconds) {
-        return false;
-    }
-    uint64_t fraction_ns = 0;
-    if (text[whole_digits] == '.') {
-        uint64_t unit_ns = kSecondNs / 10;
-        const char* digit = text + whole_digits + 1;
-        if (*digit == '\0') {
-            return false;
-        }
-        for (; *digit != '\0'; ++digit, unit_ns /= 10) {
-            if (*digit < '0' || *digit > '9') {
-                return false;
-            }
-            fraction_ns += static_cast<uint64_t>(*digit - '0') * unit_ns;
-        }
-    }
-    value_ns = seconds * kSecondNs + fraction_ns;
-    return true;
 }
 
 // Signals that end or stop a process whatever it says, that report a fault, or that belong to glibc cannot be ours.
