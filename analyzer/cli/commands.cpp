@@ -23,7 +23,20 @@ namespace {
 bool errors_as_json = false;
 
 constexpr int kLeastColumns = 20;
+constexpr size_t kMostColumns = 120;  // longer lines of words are hard to read
+constexpr size_t kMostColumnsOfFiles = 200;
 constexpr size_t kLeastRows = 24;
+
+// Of the terminal on standard output, or what COLUMNS says; 0: neither.
+size_t output_columns() {
+    winsize size{};
+    if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
+        return std::max<size_t>(size.ws_col, kLeastColumns);
+    }
+    const char* const columns = std::getenv("COLUMNS");
+    const int wanted = columns == nullptr ? 0 : std::atoi(columns);
+    return wanted > 0 ? static_cast<size_t>(std::max(wanted, kLeastColumns)) : 0;
+}
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
 
@@ -78,6 +91,7 @@ void add_run(CommandLine& app, CommonOptions& common) {
 }
 
 void add_table_options(CommandLine& app, ListingOptions& tables, CommandOption json) {
+    tables.width = output_columns();
     app.option("--sort", tables.sort, "order the table by this column; --sort=-COLUMN: the greatest first")
         .excludes(json);
     app.flag("--csv", tables.csv, "the table as CSV, without the words around it").excludes(json);
@@ -127,13 +141,12 @@ TextStyle terminal_style(const ListingOptions& tables) {
     const char* kind = std::getenv("TERM");
     const bool is_dumb = kind != nullptr && std::string_view(kind) == "dumb";
     style.colour = terminal && !is_dumb && (no_colour == nullptr || *no_colour == '\0');
-    const char* columns = std::getenv("COLUMNS");
-    if (const int wanted = columns == nullptr ? 0 : std::atoi(columns); wanted > 0) {
-        style.width = static_cast<size_t>(std::clamp(wanted, kLeastColumns, 200));
+    style.tables.width = output_columns();
+    if (style.tables.width != 0) {
+        style.width = std::min<size_t>(style.tables.width, terminal ? kMostColumns : kMostColumnsOfFiles);
     }
     winsize size{};
     if (terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
-        style.width = std::clamp<size_t>(size.ws_col, kLeastColumns, 120);
         style.rows = std::max<size_t>(size.ws_row, kLeastRows);
     }
     return style;
@@ -154,55 +167,6 @@ TextStyle command_line_style(const CommonOptions& common) {
 }
 
 void add_ranks(CommandLine& app, std::string& ranks) { app.option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
-
-bool parse_range(const char* option, const char* example, const std::string& text,
-                 std::optional<std::pair<uint64_t, uint64_t>>& range) {
-    unsigned long long first = 0;
-    unsigned long long last = 0;
-    char rest = 0;
-    const int fields = std::sscanf(text.c_str(), "%llu-%llu%c", &first, &last, &rest);
-    const bool single = fields != 2 && std::sscanf(text.c_str(), "%llu%c", &first, &rest) == 1;
-    if (!text.empty() && fields != 2 && !single) {
-        fail(std::string(option) + " takes a number or a range such as " + example + ", not '" + printable(text) + "'");
-        return false;
-    }
-    if (!text.empty()) {
-        range = {first, single ? first : last};
-    }
-    return true;
-}
-
-bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps) {
-    std::optional<std::pair<uint64_t, uint64_t>> range;
-    if (!parse_range("--steps", "10-12", text, range)) {
-        return false;
-    }
-    if (range) {
-        steps = {static_cast<int64_t>(range->first), static_cast<int64_t>(range->second)};
-    }
-    return true;
-}
-
-bool parse_ranks(const std::string& text, std::set<int>& ranks) {
-    std::stringstream parts(text);
-    for (std::string part; std::getline(parts, part, ',');) {
-        int first = 0;
-        int last = 0;
-        char rest = 0;
-        const int fields = std::sscanf(part.c_str(), "%d-%d%c", &first, &last, &rest);
-        const bool single =
-            part.find('-') == std::string::npos && std::sscanf(part.c_str(), "%d%c", &first, &rest) == 1;
-        last = single ? first : last;
-        if ((!single && fields != 2) || first < 0 || last < first || last - first > 1'000'000) {
-            fail("--rank takes ranks and ranges such as 3 or 0-7,64, not '" + printable(text) + "'");
-            return false;
-        }
-        for (int rank = first; rank <= last; ++rank) {
-            ranks.insert(rank);
-        }
-    }
-    return true;
-}
 
 int report_run_with_journals(
     const CommonOptions& common, const char* nothing,

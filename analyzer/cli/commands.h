@@ -14,6 +14,7 @@
 #include "host/output.h"
 #include "load_run.h"
 #include "report.h"
+#include "summary.h"
 
 namespace titan::analyzer {
 
@@ -40,12 +41,15 @@ void add_run(CommandLine& app, CommonOptions& common);
 void add_table_options(CommandLine& app, ListingOptions& tables, CommandOption json);
 void add_hang_after(CommandLine& app, double& hang_after_s);
 void add_ranks(CommandLine& app, std::string& ranks);
-// "3", "0-7,64": ranks and ranges; empty is the empty set. False: it said what is wrong.
+// "3", "0-7,64", "1,3,...,511": ranks and ranges; empty is the empty set. False: it said what is wrong.
 bool parse_ranks(const std::string& text, std::set<int>& ranks);
 
 // "40", "40-42"; empty is no range. False: it said what is wrong, with an example of what `option` takes.
 bool parse_range(const char* option, const char* example, const std::string& text,
                  std::optional<std::pair<uint64_t, uint64_t>>& range);
+// --by; empty leaves it as it is.
+void add_by(CommandLine& app, std::string& by, const char* otherwise);
+bool parse_by(const std::string& text, SummaryBy& by);
 // --steps, which was --step before.
 void add_steps(CommandLine& app, std::string& steps);
 bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "keep_steps.h"
 #include "straggler_report.h"
 
 namespace titan::analyzer {
@@ -31,31 +32,40 @@ Recorder dumps tell who is late where TORCH_NCCL_ENABLE_TIMING=1 was set, by how
 examples:
   titan-analyze stragglers dumps/
   titan-analyze stragglers dumps/ --all
+  titan-analyze stragglers dumps/ --rank 3,7            how late these are, whoever costs most
+  titan-analyze stragglers dumps/ --steps 100-400       in these steps: without the warm-up
+  titan-analyze stragglers dumps/ --by host
   titan-analyze stragglers dumps/ --json | jq '.causes[] | {class, ranks, step_ms, step_ms_without}'
 
 Exit status: 0 nothing costs more than chance, 1 something does, 2 unusable input.)";
 
 struct StragglerArguments {
     CommonOptions common;
-    bool all = false;
+    std::string ranks, steps, by;
+    StragglerOptions options;
     bool json = false;
     ListingOptions tables;
 };
 
-int run_stragglers(const StragglerArguments& arguments) {
-    const auto run = load_run(arguments.common.load_options());
+int run_stragglers(StragglerArguments& arguments) {
+    StragglerOptions& options = arguments.options;
+    std::optional<std::pair<int64_t, int64_t>> steps;
+    if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, steps) ||
+        !parse_by(arguments.by, options.by)) {
+        return kExitUnusable;
+    }
+    auto run = load_run(arguments.common.load_options());
     if (!run) {
         return fail(run.error().text());
     }
+    if (steps && !keep_steps(*run, *steps)) {
+        return fail("--steps: none of these steps is on record (titan_step marks steps)");
+    }
     const Timing timing = analyze_timing(*run);
     const SlowCauses slow = slow_causes(*run, timing);
-    print_text(arguments.json ? straggler_json(*run, timing, slow)
-                              : straggler_report(*run, timing, slow, arguments.all, terminal_style(arguments.tables)));
-    bool any = !timing.slow.empty() || !slow.causes.empty();
-    for (const RankTiming& rank : timing.ranks) {
-        any |= rank.shape.pattern != LatePattern::kNone;
-    }
-    return any ? kExitFindings : kExitHealthy;
+    print_text(arguments.json ? straggler_json(*run, timing, slow, options.ranks)
+                              : straggler_report(*run, timing, slow, options, terminal_style(arguments.tables)));
+    return any_late(timing) || !timing.slow.empty() || !slow.causes.empty() ? kExitFindings : kExitHealthy;
 }
 
 }  // namespace
@@ -66,7 +76,10 @@ Command stragglers_command(CommandLine& app) {
         app.command("stragglers", "Show why a job is slow, and what a step would take without that.", kStragglerFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);
-    command.flag("--all", arguments->all, "all ranks, not only those that cost most");
+    add_ranks(command, arguments->ranks);
+    add_steps(command, arguments->steps);
+    add_by(command, arguments->by, "rank");
+    command.flag("--all", arguments->options.all, "all ranks, not only those that cost most");
     add_table_options(command, arguments->tables,
                       command.flag("--json", arguments->json, "one JSON object, with all ranks"));
     return {&command, [arguments] { return run_stragglers(*arguments); }};

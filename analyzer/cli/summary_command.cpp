@@ -68,29 +68,6 @@ struct SummaryArguments {
     bool goodput = false;
 };
 
-// False: it said what is wrong.
-bool parse_by(const std::string& text, SummaryBy& by) {
-    constexpr auto kGroups =
-        std::to_array<std::pair<const char*, SummaryBy>>({{"role", SummaryBy::kRole},
-                                                          {"rank", SummaryBy::kRank},
-                                                          {"host", SummaryBy::kHost},
-                                                          {"communicator", SummaryBy::kCommunicator}});
-    std::vector<std::string> names;
-    for (const auto& [name, group] : kGroups) {
-        if (text == name) {
-            by = group;
-        }
-        names.emplace_back(name);
-    }
-    if (text.empty() || std::find(names.begin(), names.end(), text) != names.end()) {
-        return true;
-    }
-    const std::string near = nearest_word(text, names);
-    fail(fmt::format("--by takes {}, not '{}'{}", fmt::join(names, ", "), printable(text),
-                     near.empty() ? std::string() : "; did you mean " + near + "?"));
-    return false;
-}
-
 int run_goodput(const CommonOptions& common, const SummaryReportOptions& options) {
     const auto attempts = read_attempts(common.load_options(), options.ranks, std::nullopt,
                                         [](const std::string& why) { say("titan-analyze: {}\n", why); });
@@ -129,7 +106,7 @@ Command summary_command(CommandLine& app) {
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
     add_steps(command, arguments->steps);
-    command.option("--by", arguments->by, "a row for each rank, host, role or communicator (default: role)");
+    add_by(command, arguments->by, "role");
     command.option("--skip-steps", arguments->options.what.steps.skip, "leave out the first N steps on record")
         .between(0, 1'000'000'000);
     WorkOfAStep& work = arguments->options.what.work;

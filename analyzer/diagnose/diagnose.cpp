@@ -21,6 +21,7 @@
 #include "steps.h"
 #include "timing.h"
 #include "timing_findings.h"
+#include "told_sites.h"
 #include "witnessed_ends.h"
 #include "witnesses_alone.h"
 
@@ -81,10 +82,11 @@ void put_head_first(std::vector<Finding>& findings) {
     std::transform(ranked.begin(), ranked.end(), findings.begin(), [](Ranked& each) { return std::move(each.second); });
 }
 
-void add_timing(const Run& run, Diagnosis& diagnosis) {
+std::vector<Warning> add_timing(const Run& run, Diagnosis& diagnosis) {
     Timing timing = analyze_timing(run);
-    add_timing_findings(run, timing, diagnosis.findings);
+    std::vector<Warning> left_out = add_timing_findings(run, timing, diagnosis.findings);
     diagnosis.clocks = std::move(timing.clocks);
+    return left_out;
 }
 
 void add_places(const Run& run, std::vector<Finding>& findings) {
@@ -164,7 +166,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     name_the_halted(run, diagnosis);
     put_head_first(findings);
     add_second_causes(evidence, findings);
-    add_timing(run, diagnosis);
+    const std::vector<Warning> left_out = add_timing(run, diagnosis);
     add_metric_findings(run, findings);
     add_health_findings(run, findings);
     admit_ignorance(run, diagnosis);
@@ -177,7 +179,9 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_children(evidence, findings);
     add_last_events(evidence, findings);
     add_health(evidence, findings);
+    tell_sites_once(run, findings);
     diagnosis.warnings = run.warnings;
+    diagnosis.warnings.insert(diagnosis.warnings.end(), left_out.begin(), left_out.end());
     tell_config(run, diagnosis);
     return diagnosis;
 }

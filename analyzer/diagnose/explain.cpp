@@ -343,7 +343,7 @@ Sentence absent_fact(const std::vector<Absence>& absences) {
     Sentence text = global.empty() ? Sentence() : ranks_fact(global);
     if (!comm_ranks.empty()) {
         text += phrase("{}{} {} (global {} unknown)", text.empty() ? "" : " and ", plural(comm_ranks.size(), "member"),
-                       rank_ranges(comm_ranks), plural(comm_ranks.size(), "rank"));
+                       rank_list(comm_ranks), plural(comm_ranks.size(), "rank"));
     }
     return text;
 }

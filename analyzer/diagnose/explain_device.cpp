@@ -127,7 +127,7 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
 
 std::string channels_list(const std::vector<uint16_t>& channels) {
     std::vector<int> numbers(channels.begin(), channels.end());
-    return fmt::format("{} {}", plural(channels.size(), "channel"), rank_ranges(std::move(numbers)));
+    return fmt::format("{} {}", plural(channels.size(), "channel"), rank_list(std::move(numbers)));
 }
 
 std::string_view state_text(format::ChannelState state) {

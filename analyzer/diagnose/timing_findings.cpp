@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "host/words.h"
+#include "late_ranks.h"
 #include "overcommitted_hosts.h"
 #include "run_text.h"
 #include "slow_causes.h"
@@ -22,10 +24,6 @@ constexpr size_t kSureHits = 16;
 
 std::string time(double ns) { return fine_duration_text(ns); }
 
-std::string key_text(const TimeAxis& axis, size_t key) {
-    return axis.steps ? fmt::format("step {}", axis.keys[key]) : fmt::format("call #{}", axis.keys[key]);
-}
-
 // "every other", "every 3rd", "every 12th".
 std::string every_text(size_t every) {
     const bool teen = every % 100 / 10 == 1;
@@ -33,24 +31,28 @@ std::string every_text(size_t every) {
     return every == 2 ? "every other" : fmt::format("every {}{}", every, ending);
 }
 
-std::string pattern_text(const RankTiming& rank, const TimeAxis& axis) {
+std::string key_text(const TimeAxis& axis, int64_t key) {
+    return axis.steps ? fmt::format("step {}", key) : fmt::format("call #{}", key);
+}
+
+std::string pattern_text(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
     const LateShape& shape = rank.shape;
-    const bool from_start = shape.first <= 1;
+    const std::optional<int64_t> since = since_of(slow, rank, axis);
+    const std::string first = key_text(axis, since.value_or(axis.keys[shape.first]));
+    const bool from_start = !since;
     const bool to_end = shape.last + 3 >= axis.keys.size();
     const std::string unit = axis.steps ? "step" : "sampled call";
     switch (shape.pattern) {
         case LatePattern::kPersistent:
-            return fmt::format(
-                "in {} {}{}", to_end && from_start ? "every" : "each", unit,
-                from_start && to_end ? " seen"
-                : to_end             ? " since " + key_text(axis, shape.first)
-                         : fmt::format(" from {} to {}", key_text(axis, shape.first), key_text(axis, shape.last)));
-        case LatePattern::kPeriodic:
-            return fmt::format("in {} {} since {}", every_text(shape.every), unit, key_text(axis, shape.first));
+            return fmt::format("in {} {}{}", to_end && from_start ? "every" : "each", unit,
+                               from_start && to_end ? " seen"
+                               : to_end             ? " since " + first
+                                        : fmt::format(" from {} to {}", first, key_text(axis, axis.keys[shape.last])));
+        case LatePattern::kPeriodic: return fmt::format("in {} {} since {}", every_text(shape.every), unit, first);
         case LatePattern::kIrregular:
             return fmt::format("in {} of {} {}s, without a pattern, first in {}", shape.hits, axis.keys.size(), unit,
-                               key_text(axis, shape.first));
-        default: return fmt::format("once, in {}", key_text(axis, shape.first));
+                               first);
+        default: return fmt::format("once, in {}", first);
     }
 }
 
@@ -105,17 +107,6 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     }
 }
 
-// The played cause that is these ranks' lateness; null where nothing could be played.
-const SlowCause* cause_of(const SlowCauses& slow, const std::vector<int>& ranks) {
-    for (const SlowCause& cause : slow.causes) {
-        if (is_of_ranks(cause.of_class) &&
-            std::includes(cause.ranks.begin(), cause.ranks.end(), ranks.begin(), ranks.end())) {
-            return &cause;
-        }
-    }
-    return nullptr;
-}
-
 // What it costs: of a step where steps could be played, else of the time that was seen.
 Sentence cost_words(const SlowCauses& slow, const SlowCause* cause, const LateShape& shape, const TimeAxis& axis) {
     if (cause != nullptr) {
@@ -150,7 +141,7 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
     set_confidence(run, group, finding);
     const SlowCause* const cause = cause_of(slow, finding.ranks);
     finding.summary = phrase("{} {} {}: {}", ranks_fact(finding.ranks), group.size() > 1 ? "are late" : "is late",
-                             pattern_text(head, axis), cost_words(slow, cause, head.shape, axis));
+                             pattern_text(slow, head, axis), cost_words(slow, cause, head.shape, axis));
     if (!head.slow_part.empty()) {
         finding.summary += "; the slow part is " + head.slow_part;
     }
@@ -244,7 +235,7 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
 
 }  // namespace
 
-void add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings) {
+std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings) {
     std::vector<const RankTiming*> late;
     for (const RankTiming& rank : timing.ranks) {
         if (rank.shape.pattern != LatePattern::kNone) {
@@ -259,7 +250,21 @@ void add_timing_findings(const Run& run, const Timing& timing, std::vector<Findi
                                         [&](const auto& group) { return same_cause(run, *group.front(), *rank); });
         found == groups.end() ? groups.push_back({rank}) : found->push_back(rank);
     }
-    groups.resize(std::min(groups.size(), kMaxFindings));
+    std::vector<Warning> left_out;
+    const size_t shown = std::min(groups.size(), kMaxFindings);
+    if (shown < groups.size()) {
+        std::vector<int> ranks;
+        for (size_t i = shown; i < groups.size(); ++i) {
+            for (const RankTiming* rank : groups[i]) {
+                ranks.push_back(rank->rank);
+            }
+        }
+        left_out.push_back(
+            {WarningKind::kMoreFindings, ranks,
+             fmt::format("stragglers that cost less are not listed: {} (titan-analyze stragglers has them)",
+                         ranks_text(ranks))});
+    }
+    groups.resize(shown);
     const SlowCauses slow = groups.empty() ? SlowCauses() : slow_causes(run, timing);
     for (const auto& group : groups) {
         findings.push_back(straggler(run, timing, slow, group));
@@ -267,6 +272,14 @@ void add_timing_findings(const Run& run, const Timing& timing, std::vector<Findi
     for (size_t i = 0; i < std::min(timing.slow.size(), kMaxFindings); ++i) {
         findings.push_back(slow_collective(run, timing, timing.slow[i]));
     }
+    if (timing.slow.size() > kMaxFindings) {
+        left_out.push_back({WarningKind::kMoreFindings,
+                            {},
+                            fmt::format("slow collectives that cost less are not listed: {} more (titan-analyze "
+                                        "stragglers has them)",
+                                        timing.slow.size() - kMaxFindings)});
+    }
+    return left_out;
 }
 
 }  // namespace titan::analyzer

@@ -8,7 +8,7 @@
 
 namespace titan::analyzer {
 
-// Appended: a hang stays the head. Steps are played only if somebody is late.
-void add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings);
+// Appended: a hang stays the head. Steps are played only if somebody is late. Returns what is left out.
+std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings);
 
 }  // namespace titan::analyzer

@@ -243,7 +243,7 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
     }
     if (!missing.empty() || !comm_ranks.empty()) {
         finding.would_confirm.push_back(missing_dumps_text(
-            missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_ranges(comm_ranks)));
+            missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_list(comm_ranks)));
     }
     if (!not_there.empty()) {
         finding.would_confirm.push_back(phrase("a later dump of {}: {} not made that call yet", ranks_fact(not_there),

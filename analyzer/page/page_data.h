@@ -14,7 +14,7 @@
 namespace titan::analyzer {
 
 // The version of what page_data() gives.
-inline constexpr int kPageSchema = 1;
+inline constexpr int kPageSchema = 2;
 
 struct PageOptions {
     DiagnoseOptions diagnose;

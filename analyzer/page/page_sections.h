@@ -14,6 +14,7 @@
 #include "named_stacks.h"
 #include "report_parts.h"
 #include "run.h"
+#include "slow_causes.h"
 #include "step_metrics.h"
 #include "summary.h"
 #include "timing.h"
@@ -59,7 +60,7 @@ Json waits_section(const Evidence& evidence);
 // The newest calls of each rank on one clock.
 Json around_section(const Evidence& evidence, const Clocks& clocks, const std::vector<Finding>& findings);
 // How late ranks came, step by step.
-Json lateness_section(const Timing& timing);
+Json lateness_section(const Timing& timing, const SlowCauses& slow);
 Json durations_section(const Summary& summary);
 Json sizes_section(const Summary& summary);
 // What the time of the steps went into.

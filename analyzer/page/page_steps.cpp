@@ -5,6 +5,7 @@
 #include <set>
 
 #include "host/words.h"
+#include "late_ranks.h"
 #include "page_sections.h"
 
 namespace titan::analyzer {
@@ -133,7 +134,7 @@ Json steps_section(const Run& run) {
     return json;
 }
 
-Json lateness_section(const Timing& timing) {
+Json lateness_section(const Timing& timing, const SlowCauses& slow) {
     if (timing.ranks.empty()) {
         return nothing_because(
             "no communicator has enough calls that nearly all its members have a record of: nothing to compare");
@@ -162,8 +163,8 @@ Json lateness_section(const Timing& timing) {
         }
         rows.push_back({{"rank", rank.rank},
                         {"late_us", any ? Json(late_us) : Json::array()},
-                        {"median_ns", static_cast<int64_t>(whole(rank.median_late_ns))},
-                        {"lost_ns", static_cast<int64_t>(whole(rank.lost_ns))},
+                        {"cost_ns", static_cast<int64_t>(whole(cost_ns(slow, rank, axis)))},
+                        {"share", share_of(slow, rank, axis)},
                         {"slow_part", rank.slow_part},
                         {"straggler", rank.shape.pattern != LatePattern::kNone}});
     }

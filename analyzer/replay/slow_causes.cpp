@@ -6,6 +6,7 @@
 
 #include "cause_search.h"
 #include "host/words.h"
+#include "late_ranks.h"
 #include "sampled_stacks.h"
 
 namespace titan::analyzer {
@@ -100,6 +101,9 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     find_slow_ranks(search);
     find_everyone(search);
     all.causes = std::move(search.causes);
+    for (SlowCause& cause : all.causes) {
+        settle_since(cause, timing);
+    }
     std::stable_sort(all.causes.begin(), all.causes.end(),
                      [](const SlowCause& a, const SlowCause& b) { return a.cost_ns > b.cost_ns; });
     add_samples(run, all);

@@ -13,6 +13,7 @@
 #include "rank_state.h"
 #include "report_parts.h"
 #include "screenful.h"
+#include "told_sites.h"
 
 namespace titan::analyzer {
 namespace {
@@ -89,8 +90,11 @@ Section states(const Run& run, const Finding& finding) {
     RankGroups groups{.shown = kShownStates};
     for (const RanksByState* part : {&named, &std::as_const(victims)}) {
         for (const auto& [state, ranks] : *part) {
-            groups.groups.push_back({Sentence(ranks_text(run, ranks), RanksFact{ranks}),
-                                     ranks.size() == 1 ? finding.rank_state.at(ranks.front()) : state, part == &named});
+            groups.groups.push_back(
+                {Sentence(ranks_text(run, ranks), RanksFact{ranks}),
+                 without_told_site(run, finding, ranks.front(),
+                                   ranks.size() == 1 ? finding.rank_state.at(ranks.front()) : state),
+                 part == &named});
         }
     }
     return {.id = "rank_states", .title = "What the ranks do", .blocks = {std::move(groups)}};

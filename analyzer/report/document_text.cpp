@@ -10,24 +10,7 @@
 namespace titan::analyzer {
 namespace {
 
-std::string wrap(const std::string& text, size_t width, const std::string& first, const std::string& rest) {
-    std::string result;
-    std::string line = first;
-    bool empty_line = true;
-    for (size_t begin = 0; begin <= text.size();) {
-        const size_t end = std::min(text.find(' ', begin), text.size());
-        const std::string word = text.substr(begin, end - begin);
-        if (!empty_line && characters(line) + 1 + characters(word) > width) {
-            result += line + "\n";
-            line = rest;
-            empty_line = true;
-        }
-        line += (empty_line ? "" : " ") + word;
-        empty_line = false;
-        begin = end + 1;
-    }
-    return result + line + "\n";
-}
+constexpr size_t kIndent = 2;  // of a table
 
 // SGR parameters of ECMA-48; index: Tone.
 constexpr std::array<const char*, 4> kPaint{"1", "1;32", "1;33", "1;31"};
@@ -38,7 +21,7 @@ class TextWriter {
 
     std::string write(const Document& document) {
         if (!document.about.empty()) {
-            out_ += wrap(document.about.text(), style_.width, "", "  ");
+            out_ += wrapped(document.about.text(), style_.width, "", "  ");
         }
         sections(document.sections, 0);
         return std::move(out_);
@@ -50,7 +33,7 @@ class TextWriter {
     }
 
     void item(const std::string& text, const std::string& bullet) {
-        out_ += wrap(text, style_.width, bullet, std::string(characters(bullet), ' '));
+        out_ += wrapped(text, style_.width, bullet, std::string(characters(bullet), ' '));
     }
 
     void count_others(size_t all, size_t shown, const std::string& others, const std::string& bullet) {
@@ -65,7 +48,7 @@ class TextWriter {
         }
         const std::string label = std::string(2 * depth, ' ') + section.title;
         const std::string text =
-            section.lead.empty() ? label + "\n" : wrap(label + "  " + section.lead.text(), style_.width, "", "  ");
+            section.lead.empty() ? label + "\n" : wrapped(label + "  " + section.lead.text(), style_.width, "", "  ");
         out_ += (out_.empty() ? "" : "\n") + paint(section.tone, label) + text.substr(label.size());
     }
 
@@ -99,7 +82,7 @@ class TextWriter {
     static std::string bullet(size_t depth) { return depth == 0 ? "  - " : "   - "; }
 
     void write_block(const Paragraph& paragraph, size_t /*depth*/) {
-        out_ += wrap(paragraph.text.text(), style_.width, "  ", "  ");
+        out_ += wrapped(paragraph.text.text(), style_.width, "  ", "  ");
     }
 
     void write_block(const Items& items, size_t depth) {
@@ -110,8 +93,10 @@ class TextWriter {
     }
 
     void write_block(const Table& table, size_t /*depth*/) {
-        const Listing::Write append = [this](const std::string& line) { out_ += "  " + line; };
-        Listing listing(table.columns, 0, append);
+        const Listing::Write append = [this](const std::string& line) { out_ += std::string(kIndent, ' ') + line; };
+        ListingOptions fitted;
+        fitted.width = style_.tables.width > kIndent ? style_.tables.width - kIndent : 0;
+        Listing listing(table.columns, 0, append, fitted);
         Rows rows = table.rows;
         sort_rows(table.columns, style_.tables, rows);
         for (size_t i = 0; i < std::min(table.shown, rows.size()); ++i) {
@@ -136,8 +121,8 @@ class TextWriter {
     void write_block(const RankGroups& groups, size_t /*depth*/) {
         for (size_t i = 0; i < std::min(groups.shown, groups.groups.size()); ++i) {
             const RankGroup& group = groups.groups[i];
-            const std::string line =
-                wrap(group.ranks.text() + ": " + group.state, style_.width, group.named ? "  => " : "     ", "       ");
+            const std::string line = wrapped(group.ranks.text() + ": " + group.state, style_.width,
+                                             group.named ? "  => " : "     ", "       ");
             out_ += group.named ? paint(Tone::kPlain, line.substr(0, line.size() - 1)) + "\n" : line;
         }
         count_others(groups.groups.size(), groups.shown, "more groups of ranks (--json)", "     ");
@@ -152,7 +137,7 @@ class TextWriter {
     // A command is never wrapped: its first line alone would be another one.
     void write_block(const Commands& commands, size_t /*depth*/) {
         for (const std::string& line : commands.lines) {
-            out_ += line.starts_with("# ") ? wrap(line, style_.width, "  ", "  # ") : "  " + line + "\n";
+            out_ += line.starts_with("# ") ? wrapped(line, style_.width, "  ", "  # ") : "  " + line + "\n";
         }
     }
 

@@ -27,9 +27,9 @@ std::string extreme_text(double value, int rank) {
 // "6 of 8, not 0-1; NaN or infinite on 3".
 std::string ranks_cell(const StepMetric& metric) {
     std::string text = fmt::format("{} of {}", metric.reported, metric.reported + metric.missing.size());
-    text += metric.missing.empty() ? "" : ", not " + rank_ranges(metric.missing);
-    text += metric.not_on_record.empty() ? "" : "; " + rank_ranges(metric.not_on_record) + " not on record";
-    return text + (metric.not_finite.empty() ? "" : "; not finite on " + rank_ranges(metric.not_finite));
+    text += metric.missing.empty() ? "" : ", not " + rank_list(metric.missing);
+    text += metric.not_on_record.empty() ? "" : "; " + rank_list(metric.not_on_record) + " not on record";
+    return text + (metric.not_finite.empty() ? "" : "; not finite on " + rank_list(metric.not_finite));
 }
 
 Json json_of(const StepMetric& metric) {

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
+#include "call_order.h"
 #include "host/json_value.h"
 #include "host/words.h"
 #include "json_schema.h"
+#include "late_ranks.h"
 #include "patterns.h"
 #include "run_text.h"
 
@@ -28,34 +31,9 @@ std::vector<const RankTiming*> by_cost(const Timing& timing) {
     return ranks;
 }
 
-// What was there when the record begins has no beginning.
-bool has_beginning(const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone && rank.shape.first > 1; }
-
-std::string since_text(const RankTiming& rank, const TimeAxis& axis) {
-    return has_beginning(rank) ? fmt::format("{}{}", axis.steps ? "" : "#", axis.keys[rank.shape.first]) : "-";
-}
-
-// The cause that a rank's lateness is; null: none.
-const SlowCause* cause_of(const SlowCauses& slow, int rank) {
-    for (const SlowCause& cause : slow.causes) {
-        if (is_of_ranks(cause.of_class) && std::binary_search(cause.ranks.begin(), cause.ranks.end(), rank)) {
-            return &cause;
-        }
-    }
-    return nullptr;
-}
-
-// One number for one delay: what the step would gain without it, where steps could be played; else what others waited
-// for the rank, spread over the steps or calls.
-double cost_ns(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
-    const SlowCause* const cause = cause_of(slow, rank.rank);
-    return cause != nullptr ? cause->cost_ns
-                            : rank.lost_ns / static_cast<double>(std::max<size_t>(1, axis.keys.size()));
-}
-
-double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
-    const double of_ns = slow.step_ns > 0 ? slow.step_ns : axis.length_ns;
-    return of_ns > 0 ? cost_ns(slow, rank, axis) / of_ns : 0;
+std::string since_text(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    const auto since = since_of(slow, rank, axis);
+    return since ? fmt::format("{}{}", axis.steps ? "" : "#", *since) : "-";
 }
 
 std::string pattern_text(const RankTiming& rank) {
@@ -128,8 +106,8 @@ Json rank_json(const Run& run, const SlowCauses& slow, const RankTiming& rank, c
               {"communicator", id_text(run.communicators[rank.communicator].id)},
               {"pattern", name_of(rank.shape.pattern)}};
     if (rank.shape.pattern != LatePattern::kNone) {
-        json["since"] =
-            !has_beginning(rank) ? Json(nullptr) : Json{{axis.steps ? "step" : "seq", axis.keys[rank.shape.first]}};
+        const auto since = since_of(slow, rank, axis);
+        json["since"] = since ? Json{{axis.steps ? "step" : "seq", *since}} : Json(nullptr);
         json["until"] = {{axis.steps ? "step" : "seq", axis.keys[rank.shape.last]}};
         json["every"] = rank.shape.every == 0 ? Json(nullptr) : Json(rank.shape.every);
         json["hits"] = rank.shape.hits;
@@ -206,8 +184,13 @@ Section section_of(const SlowCauses& all, const SlowCause& cause) {
     return section;
 }
 
+bool is_wanted(const StragglerOptions& options, const RankTiming& rank) {
+    return options.ranks.empty() ? options.all || rank.shape.pattern != LatePattern::kNone
+                                 : options.ranks.contains(rank.rank);
+}
+
 // Ranks whose lateness is chance are shown on demand.
-Section table_of(const Run& run, const Timing& timing, const SlowCauses& slow, bool all_ranks) {
+Table table_of_ranks(const Run& run, const Timing& timing, const SlowCauses& slow, const StragglerOptions& options) {
     Table table{.columns = {{"rank", 4, true},
                             {"host", 4},
                             {"per step", 8, true},
@@ -216,18 +199,74 @@ Section table_of(const Run& run, const Timing& timing, const SlowCauses& slow, b
                             {"since", 5, true},
                             {"seen", 4},
                             {"slow part", 0}},
-                .shown = all_ranks ? kAll : kShownRanks,
+                .shown = options.all || !options.ranks.empty() ? kAll : kShownRanks,
                 .others = "ranks that cost less (--all)"};
     for (const RankTiming* rank : by_cost(timing)) {
         const TimeAxis& axis = timing.axes[rank->axis];
-        if (all_ranks || rank->shape.pattern != LatePattern::kNone) {
+        if (is_wanted(options, *rank)) {
             table.rows.push_back({std::to_string(rank->rank), run.processes[rank->process].host,
                                   fine_duration_text(cost_ns(slow, *rank, axis)),
                                   fmt::format("{:.1f}%", 100 * share_of(slow, *rank, axis)), pattern_text(*rank),
-                                  since_text(*rank, axis), basis_text(*rank), rank->slow_part});
+                                  since_text(slow, *rank, axis), basis_text(*rank), rank->slow_part});
         }
     }
-    return {.id = "ranks", .title = "How late each rank is", .blocks = {std::move(table)}};
+    return table;
+}
+
+std::string group_of(const Run& run, SummaryBy by, const RankTiming& rank) {
+    const Communicator& communicator = run.communicators[rank.communicator];
+    return by == SummaryBy::kHost   ? run.processes[rank.process].host
+           : by == SummaryBy::kRole ? role_text(communicator)
+                                    : communicator_text(communicator);
+}
+
+// What ranks of one group cost is not added up: often it is one delay. A row has that of its worst rank.
+Table table_of_groups(const Run& run, const Timing& timing, const SlowCauses& slow, const StragglerOptions& options) {
+    struct Group {
+        const RankTiming* worst;
+        size_t ranks = 0;
+        size_t late = 0;
+    };
+    const char* const title = options.by == SummaryBy::kHost   ? "host"
+                              : options.by == SummaryBy::kRole ? "role"
+                                                               : "communicator";
+    Table table{.columns = {{title, 8},
+                            {"late ranks", 8, true},
+                            {"worst rank", 4, true},
+                            {"per step", 8, true},
+                            {"of step", 7, true},
+                            {"since", 5, true},
+                            {"slow part", 0}}};
+    std::vector<std::string> names;  // the worst first
+    std::map<std::string, Group> groups;
+    for (const RankTiming* rank : by_cost(timing)) {
+        if (options.ranks.empty() || options.ranks.contains(rank->rank)) {
+            const std::string name = group_of(run, options.by, *rank);
+            const auto [group, inserted] = groups.try_emplace(name, Group{.worst = rank});
+            if (inserted) {
+                names.push_back(name);
+            }
+            ++group->second.ranks;
+            group->second.late += rank->shape.pattern != LatePattern::kNone ? 1 : 0;
+        }
+    }
+    for (const std::string& name : names) {
+        const Group& group = groups.at(name);
+        const TimeAxis& axis = timing.axes[group.worst->axis];
+        table.rows.push_back({name, fmt::format("{} of {}", group.late, group.ranks), std::to_string(group.worst->rank),
+                              fine_duration_text(cost_ns(slow, *group.worst, axis)),
+                              fmt::format("{:.1f}%", 100 * share_of(slow, *group.worst, axis)),
+                              since_text(slow, *group.worst, axis), group.worst->slow_part});
+    }
+    return table;
+}
+
+Section table_of(const Run& run, const Timing& timing, const SlowCauses& slow, const StragglerOptions& options) {
+    const bool by_rank = options.by == SummaryBy::kRank;
+    return {
+        .id = "ranks",
+        .title = "How late each rank is",
+        .blocks = {by_rank ? table_of_ranks(run, timing, slow, options) : table_of_groups(run, timing, slow, options)}};
 }
 
 Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow) {
@@ -252,8 +291,7 @@ Section basis(const Run& run, const Timing& timing) {
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
         section.blocks.push_back(Paragraph{clocks});
     }
-    if (std::none_of(timing.ranks.begin(), timing.ranks.end(),
-                     [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; })) {
+    if (!any_late(timing)) {
         section.blocks.push_back(Paragraph{"no rank is late by more than chance (--all shows how late each is)"});
     }
     if (const std::string unseen = unseen_text(run, timing); !unseen.empty()) {
@@ -264,8 +302,8 @@ Section basis(const Run& run, const Timing& timing) {
 
 }  // namespace
 
-std::string straggler_report(const Run& run, const Timing& timing, const SlowCauses& slow, bool all_ranks,
-                             const TextStyle& style) {
+std::string straggler_report(const Run& run, const Timing& timing, const SlowCauses& slow,
+                             const StragglerOptions& options, const TextStyle& style) {
     Document document;
     document.sections.push_back(headline(slow));
     for (const SlowCause& cause : slow.causes) {
@@ -281,10 +319,8 @@ std::string straggler_report(const Run& run, const Timing& timing, const SlowCau
         return document_text(document, style);
     }
     document.sections.push_back(basis(run, timing));
-    const bool any_late = std::any_of(timing.ranks.begin(), timing.ranks.end(),
-                                      [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; });
-    if (all_ranks || any_late) {
-        document.sections.push_back(table_of(run, timing, slow, all_ranks));
+    if (options.all || !options.ranks.empty() || any_late(timing)) {
+        document.sections.push_back(table_of(run, timing, slow, options));
     }
     if (!timing.slow.empty()) {
         document.sections.push_back(slow_collectives(run, timing.slow));
@@ -292,7 +328,7 @@ std::string straggler_report(const Run& run, const Timing& timing, const SlowCau
     return document_text(document, style);
 }
 
-std::string straggler_json(const Run& run, const Timing& timing, const SlowCauses& slow) {
+std::string straggler_json(const Run& run, const Timing& timing, const SlowCauses& slow, const std::set<int>& ranks) {
     Json json;
     json["schema"] = kJsonSchema;
     json["step"] = nullptr;
@@ -318,7 +354,9 @@ std::string straggler_json(const Run& run, const Timing& timing, const SlowCause
     json["clocks"] = {{"summary", timing.clocks.summary()}, {"bound_ns", timing.clocks.largest_bound_ns()}};
     json["ranks"] = Json::array();
     for (const RankTiming& rank : timing.ranks) {
-        json["ranks"].push_back(rank_json(run, slow, rank, timing.axes[rank.axis]));
+        if (ranks.empty() || ranks.contains(rank.rank)) {
+            json["ranks"].push_back(rank_json(run, slow, rank, timing.axes[rank.axis]));
+        }
     }
     const std::string why = unseen_text(run, timing);
     json["not_seen"] = why.empty() ? Json(nullptr) : Json(why);

@@ -215,7 +215,8 @@ void write_tables(const Summary& summary, const SummaryReportOptions& options,
         }
         sort_rows(*columns, options.table, *cells);
         cells->resize(sorted && options.most != 0 ? std::min(options.most, cells->size()) : cells->size());
-        write((shown == 0 ? "" : "\n") + listing_text(*columns, *cells, {.csv = options.table.csv}));
+        write((shown == 0 ? "" : "\n") +
+              listing_text(*columns, *cells, {.csv = options.table.csv, .width = options.table.width}));
         shown += cells->size();
     }
     if (options.table.csv) {

@@ -2,6 +2,7 @@
 // analyze_timing.h fills them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -85,5 +86,10 @@ struct Timing {
     std::vector<RankTiming> ranks;  // sorted by rank
     std::vector<SlowCollective> slow;
 };
+
+inline bool any_late(const Timing& timing) {
+    return std::any_of(timing.ranks.begin(), timing.ranks.end(),
+                       [](const RankTiming& rank) { return rank.shape.pattern != LatePattern::kNone; });
+}
 
 }  // namespace titan::analyzer

@@ -13,7 +13,10 @@
 namespace titan {
 namespace {
 
-constexpr size_t kWidest = 64;  // one long name must not push all rows off the screen
+constexpr size_t kWidest = 64;     // one long name must not push all rows off the screen
+constexpr size_t kGap = 2;         // between columns
+constexpr size_t kIndent = 6;      // of what stands below
+constexpr size_t kLeastText = 24;  // a text that is wrapped in less is no text
 
 // "Bus GB/s" and "bus-gb-s" are one column.
 std::string plain_title(std::string_view title) {
@@ -184,24 +187,60 @@ void Listing::widen(const std::vector<std::string>& cells) {
     for (size_t i = 0; i + 1 < columns_.size(); ++i) {
         columns_[i].width = std::max(columns_[i].width, std::min(characters(cells[i]), kWidest));
     }
+    last_width_ = std::max(last_width_, characters(cells.back()));
+}
+
+std::vector<Listing::Deck> Listing::decks() const {
+    std::vector<Deck> decks{{0, 0}};
+    size_t used = 0;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+        const bool last = i + 1 == columns_.size();
+        const size_t least = last ? std::min(last_width_, kLeastText) : columns_[i].width;
+        const size_t gap = i == decks.back().begin ? 0 : kGap;
+        if (options_.width != 0 && gap != 0 && used + gap + least > options_.width) {
+            decks.push_back({i, i});
+            used = kIndent + least;
+        } else {
+            used += gap + least;
+        }
+        decks.back().end = i + 1;
+    }
+    return decks;
+}
+
+std::string Listing::csv_line(const std::vector<std::string>& cells) const {
+    std::string text;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+        text += (i == 0 ? "" : ",") + csv_cell(cells[i]);
+    }
+    return text + "\n";
 }
 
 std::string Listing::line(const std::vector<std::string>& cells) const {
-    std::string text;
-    for (size_t i = 0; i < columns_.size(); ++i) {
-        if (options_.csv) {
-            text += (i == 0 ? "" : ",") + csv_cell(cells[i]);
-            continue;
+    if (options_.csv) {
+        return csv_line(cells);
+    }
+    std::string all;
+    for (const Deck& deck : decks_) {
+        std::string text(deck.begin == 0 ? 0 : kIndent, ' ');
+        for (size_t i = deck.begin; i < deck.end; ++i) {
+            text += std::string(i == deck.begin ? 0 : kGap, ' ');
+            const size_t length = characters(cells[i]);
+            const std::string padding(length < columns_[i].width ? columns_[i].width - length : 0, ' ');
+            if (i + 1 < columns_.size()) {
+                text += columns_[i].right ? padding + cells[i] : cells[i] + padding;
+            } else if (options_.width == 0 || characters(text) + length <= options_.width) {
+                text += cells[i];
+            } else {
+                const std::string below(characters(text), ' ');
+                text = wrapped(cells[i], options_.width, text, below);
+                text.pop_back();  // its end of line
+            }
         }
-        const bool last = i + 1 == columns_.size();
-        const size_t length = characters(cells[i]);
-        const std::string padding(length < columns_[i].width && !last ? columns_[i].width - length : 0, ' ');
-        text += (i == 0 ? "" : "  ") + (columns_[i].right ? padding + cells[i] : cells[i] + padding);
-    }
-    if (!options_.csv) {
         text.erase(text.find_last_not_of(' ') + 1);
+        all += text.empty() ? "" : text + "\n";
     }
-    return text + ("\n");
+    return all.empty() ? "\n" : all;
 }
 
 void Listing::write_titles() {
@@ -220,7 +259,9 @@ void Listing::write_all(const List& rows) {
     for (const auto& row : rows) {
         widen(row);
     }
-    if (written_ == 0 && !rows.empty()) {
+    const bool first = written_ == 0 && !rows.empty();
+    const std::vector<Deck> before = std::exchange(decks_, decks());
+    if (first || (written_ != 0 && before != decks_ && !options_.csv)) {
         write_titles();
     }
     for (const auto& row : rows) {

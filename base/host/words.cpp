@@ -32,6 +32,55 @@ std::string rank_ranges(std::vector<int> ranks) {
     return text;
 }
 
+namespace {
+
+// Of a list of ranks: some that follow each other at one distance.
+struct RankRun {
+    size_t begin = 0;
+    size_t count = 1;
+    int step = 1;
+};
+
+constexpr size_t kShortestStride = 5;  // four are shorter by name
+
+RankRun run_from(const std::vector<int>& ranks, size_t begin) {
+    RankRun run{.begin = begin};
+    if (begin + 1 == ranks.size()) {
+        return run;
+    }
+    run.step = ranks[begin + 1] - ranks[begin];
+    while (begin + run.count < ranks.size() && ranks[begin + run.count] - ranks[begin + run.count - 1] == run.step) {
+        ++run.count;
+    }
+    return run.step == 1 || run.count >= kShortestStride ? run : RankRun{.begin = begin};
+}
+
+std::string run_text(const std::vector<int>& ranks, const RankRun& run) {
+    const int first = ranks[run.begin];
+    const int last = ranks[run.begin + run.count - 1];
+    return run.count == 1  ? fmt::format("{}", first)
+           : run.step == 1 ? fmt::format("{}-{}", first, last)
+                           : fmt::format("{},{},...,{}", first, first + run.step, last);
+}
+
+}  // namespace
+
+std::string rank_list(std::vector<int> ranks) {
+    constexpr size_t kMostRuns = 12;
+    constexpr size_t kShownRuns = 8;
+    sort_unique(ranks);
+    std::vector<RankRun> runs;
+    for (size_t at = 0; at < ranks.size(); at += runs.back().count) {
+        runs.push_back(run_from(ranks, at));
+    }
+    const size_t shown = runs.size() > kMostRuns ? kShownRuns : runs.size();
+    std::string text;
+    for (size_t i = 0; i < shown; ++i) {
+        text += (i == 0 ? "" : ",") + run_text(ranks, runs[i]);
+    }
+    return shown == runs.size() ? text : fmt::format("{} and {} more", text, ranks.size() - runs[shown].begin);
+}
+
 std::string plural(uint64_t count, std::string_view noun) {
     const char* const ending = count == 1 ? "" : noun.ends_with("s") ? "es" : "s";
     return std::string(noun) + ending;
@@ -47,7 +96,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
     if (ranks.empty()) {
         return "no rank";
     }
-    return plural(ranks.size(), "rank") + " " + rank_ranges(ranks);
+    return plural(ranks.size(), "rank") + " " + rank_list(ranks);
 }
 
 std::string duration_text(int64_t nanoseconds) {
@@ -158,6 +207,25 @@ bool NumbersByValue::operator()(const std::string& a, const std::string& b) cons
 
 size_t characters(std::string_view text) {
     return static_cast<size_t>(std::count_if(text.begin(), text.end(), starts_utf8_character));
+}
+
+std::string wrapped(const std::string& text, size_t width, const std::string& first, const std::string& rest) {
+    std::string result;
+    std::string line = first;
+    bool empty_line = true;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(' ', begin), text.size());
+        const std::string word = text.substr(begin, end - begin);
+        if (!empty_line && characters(line) + 1 + characters(word) > width) {
+            result += line + "\n";
+            line = rest;
+            empty_line = true;
+        }
+        line += (empty_line ? "" : " ") + word;
+        empty_line = false;
+        begin = end + 1;
+    }
+    return result + line + "\n";
 }
 
 std::string shortened(std::string_view text, size_t most) {

@@ -103,8 +103,8 @@ export interface Lateness {
     rows: {
         rank: number;
         late_us: number[];
-        median_ns: number;
-        lost_ns: number;
+        cost_ns: number; // of each step (or call), as `stragglers` tells it
+        share: number; // of the step
         slow_part: string;
         straggler: boolean;
     }[];

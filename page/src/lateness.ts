@@ -4,7 +4,7 @@ import { css, ramp } from "./colours";
 import type { Lateness } from "./data";
 import { choice, h, table } from "./dom";
 import { rankLink } from "./links";
-import { cut, duration, grouped } from "./words";
+import { cut, duration, grouped, percent } from "./words";
 
 const axis = 20;
 const label = 74;
@@ -20,7 +20,7 @@ export function strongest(rows: Lateness["rows"]): number {
 }
 
 export function lateness(data: Lateness): HTMLElement[] {
-    const all = [...data.rows].sort((a, b) => b.lost_ns - a.lost_ns);
+    const all = [...data.rows].sort((a, b) => Number(b.straggler) - Number(a.straggler) || b.cost_ns - a.cost_ns);
     const byCost = all.slice(0, mostRows);
     const columns = data.keys.length;
     const most = strongest(data.rows);
@@ -115,8 +115,8 @@ export function lateness(data: Lateness): HTMLElement[] {
         table(
             [
                 { title: "rank" },
-                { title: "behind its peers, median", right: true },
-                { title: "others waited for it", right: true },
+                { title: `costs per ${what}`, right: true },
+                { title: `of the ${what}`, right: true },
                 { title: "straggler" },
                 { title: "what is slow" },
             ],
@@ -124,8 +124,8 @@ export function lateness(data: Lateness): HTMLElement[] {
                 .slice(0, 10)
                 .map((row) => [
                     rankLink(row.rank),
-                    duration(row.median_ns),
-                    duration(row.lost_ns),
+                    duration(row.cost_ns),
+                    percent(row.share),
                     row.straggler ? "yes" : "no",
                     row.straggler ? cut(row.slow_part, 80) : "",
                 ]),

@@ -100,8 +100,7 @@ export function rankPanel(data: PageData, rows: Map<number, RankRow>, rank: numb
     if (!isNothing(data.lateness)) {
         const late = data.lateness.rows.find((of) => of.rank === rank);
         if (late) {
-            add("late", `${duration(late.median_ns)} behind its peers, in the median`);
-            add("waited for", `${duration(late.lost_ns)} by the others`);
+            add("costs", `${duration(late.cost_ns)} of each ${data.lateness.steps ? "step" : "call"}`);
         }
     }
     return h(

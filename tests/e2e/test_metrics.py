@@ -2,6 +2,8 @@
 """Metrics of the program in the verdict: which rank's loss is no number, and since when."""
 
 import json
+import os
+import subprocess
 import sys
 
 import harness
@@ -105,6 +107,35 @@ class Metrics(harness.Case):
             report = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--no-rings"],
                                     self.place.env(preload=False)).stdout
             self.assertIn(f'records: 1 by the program itself ("{told}")', " ".join(report.split()))
+
+    def peak_of(self, *arguments):
+        """(lines, peak memory in MiB) of titan-analyze."""
+        into = self.place.path / "answer"
+        with into.open("w") as out:
+            process = subprocess.Popen([harness.BUILD / "analyzer" / "titan-analyze", *map(str, arguments)], stdout=out,
+                                       env=self.place.env(preload=False))
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0, into.read_text())
+        return into.read_text().splitlines(), used.ru_maxrss / 1024
+
+    @harness.at_night
+    def test_a_million_steps(self):
+        """Records, memory and answers are as large as what is kept, not as the run."""
+        program = ("import titantrace\nfor step in range(1_000_000):\n    titantrace.step(step)\n"
+                   "    titantrace.metric('loss', 1 / (1 + step))\ntitantrace.dump('done')")
+        for job in [self.place.start([sys.executable, "-c", program],
+                                     self.place.env(RANK=rank, WORLD_SIZE=2, PYTHONPATH=harness.ROOT / "python",
+                                                    TITANTRACE_JOURNAL_MIB=2)) for rank in range(2)]:
+            self.assertEqual(job.wait(120), 0, job.stderr)
+        kept = sum(path.stat().st_size for path in self.place.dumps.rglob("*") if path.is_file())
+        self.assertLess(kept, 24 << 20)
+        for command, most_lines in ((("summary",), 20), (("metrics", "--last", "3"), 10), (("report", "--json"), 20000),
+                                    (("--oneline",), 1)):
+            lines, peak_mib = self.peak_of(*command, self.place.dumps, "--no-rings")
+            self.assertTrue(0 < len(lines) <= most_lines, (command, len(lines)))
+            self.assertLess(peak_mib, 512, command)
+        self.assertIn("newest step 999999", lines[0])
 
 
 if __name__ == "__main__":

@@ -59,11 +59,15 @@ class Report(harness.Case):
     def test_a_late_rank(self):
         self.synth("--timed", "--ranks", "8", "--hosts", "2", "--steps", "60", "--fault", "span", "--rank", "5")
         data = self.data()
-        self.assertEqual(data["schema"], 1)
+        self.assertEqual(data["schema"], 2)
         self.assertLessEqual(SECTIONS, set(data))
         finding = data["findings"][0]
         self.assertEqual((finding["kind"], finding["ranks"]), ("straggler", "5"))
-        late = {row["rank"]: row["lost_ns"] for row in data["lateness"]["rows"]}
+        late = {row["rank"]: row["cost_ns"] for row in data["lateness"]["rows"]}
+        told = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stragglers", self.place.dumps, "--json",
+                               "--no-rings"], self.place.env(preload=False))
+        for row in json.loads(told.stdout)["ranks"]:
+            self.assertAlmostEqual(late[row["rank"]] * 1e-6, row["cost_ms_per_step"], places=5)
         self.assertEqual(max(late, key=late.get), 5)
         self.assertEqual([row[0] for row in data["ranks"]["rows"]], list(range(8)))
         self.assertEqual(len(data["calls"]["rows"]), 1, "all ranks are equally far")

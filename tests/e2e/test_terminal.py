@@ -19,6 +19,7 @@ import harness
 sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
 import fr_files  # noqa: E402
 
+DEFAULTS = {"COLUMNS": None, "NO_COLOR": None, "TZ": "UTC"}
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x80-\x9f]")
 HOSTILE = "a'b\"c<script>\x1b[2J\x07\r\n`id`$(id)=é" + "x" * 10_000
@@ -27,14 +28,14 @@ HOSTILE = "a'b\"c<script>\x1b[2J\x07\r\n`id`$(id)=é" + "x" * 10_000
 class Terminal(harness.Case):
     def analyze(self, *arguments, status=None, **settings):
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments],
-                              self.place.env(preload=False, COLUMNS=None, NO_COLOR=None, TZ="UTC", **settings))
+                              self.place.env(preload=False, **{**DEFAULTS, **settings}))
         if status is not None:
             self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done
 
     def on_terminal(self, rows, columns, *arguments, **settings):
         """What the program writes to a terminal of that size."""
-        env = self.place.env(preload=False, **{"COLUMNS": None, "NO_COLOR": None, "TERM": "xterm", **settings})
+        env = self.place.env(preload=False, **{**DEFAULTS, "TERM": "xterm", **settings})
         main, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         program = subprocess.Popen([harness.BUILD / "analyzer" / "titan-analyze", *map(str, arguments)], env=env,
@@ -123,6 +124,58 @@ class Terminal(harness.Case):
         self.assertIn("did you mean 'rank'?", self.analyze("show", records, "--sort", "rnak", status=2).stderr)
         self.assertIn("did you mean host?", self.analyze("summary", records, "--by", "hots", status=2).stderr)
         self.assertIn("--json", self.analyze("show", records, "--csv", "--json", status=2).stderr)
+
+    def test_one_delay_has_one_beginning(self):
+        """In the cause, the table, the verdict and JSON."""
+        records = self.synthetic("--timed", "--ranks", "16", "--hosts", "2", "--steps", "60", "--fault", "span",
+                                 "--rank", "3", "--at", "20")
+        told = json.loads(self.analyze("stragglers", records, "--json", "--no-rings", status=1).stdout)
+        rank, = [rank for rank in told["ranks"] if rank["pattern"] != "none"]
+        self.assertEqual((told["causes"][0]["since_step"], rank["since"]), (20, {"step": 20}))
+        self.assertIn("since step 20: ", self.analyze(records, "--no-rings", "--oneline", status=1).stdout)
+        text = self.analyze("stragglers", records, "--no-rings", status=1).stdout
+        self.assertIn("since step 20: the step takes", text)
+        self.assertRegex(text, r"(?m)^ +3 .* 20  GPU")
+
+    def test_stragglers_of_some_ranks_and_steps(self):
+        records = self.synthetic("--timed", "--hosts", "2", "--steps", "60", "--fault", "span", "--rank", "3", "--at",
+                                 "20")
+        rows = lambda *options: list(csv.DictReader(io.StringIO(
+            self.analyze("stragglers", records, "--no-rings", "--csv", *options).stdout)))
+        self.assertEqual([row["rank"] for row in rows()], ["3"])
+        self.assertEqual(sorted(row["rank"] for row in rows("--rank", "1,3")), ["1", "3"])
+        self.assertEqual([(row["host"], row["late ranks"], row["worst rank"]) for row in rows("--by", "host")][0],
+                         ("node-0", "1 of 4", "3"))
+        self.assertEqual(rows("--steps", "0-18"), [], "before the fault")
+        self.assertEqual([row["since"] for row in rows("--steps", "30-59")], [""])
+        self.assertIn("none of these steps is on record",
+                      self.analyze("stragglers", records, "--steps", "1000-2000", status=2).stderr)
+
+    def test_tables_fit_the_terminal(self):
+        records = self.synthetic("--timed", "--fault", "span", "--hosts", "2", "--steps", "60")
+        wide = self.analyze("show", records, "--no-rings", "--last", "3", status=0).stdout
+        self.assertGreater(max(map(len, wide.splitlines())), 100)
+        for command in (("show", "--last", "3"), ("summary",), ("show", "--work", "--last", "3")):
+            whole = self.analyze(*command, records, "--no-rings").stdout
+            for columns in (80, 60):
+                screen = COLOUR.sub("", self.on_terminal(24, columns, *command, records, "--no-rings"))
+                self.assertLessEqual(max(map(len, screen.splitlines())), columns, screen)
+                self.assertEqual(sorted(screen.split()), sorted(whole.split()), "nothing is cut")
+            self.assertEqual(self.analyze(*command, records, "--no-rings", COLUMNS=80).stdout,
+                             COLOUR.sub("", self.on_terminal(24, 80, *command, records, "--no-rings")))
+
+    def test_ranges(self):
+        records = self.synthetic("--steps", "20")
+        shown = lambda *options: {json.loads(line)["rank"] for line in self.analyze(
+            "show", records, "--json", "--no-rings", *options, status=0).stdout.splitlines()}
+        self.assertEqual(shown("--rank", "1,3,...,7"), {1, 3, 5, 7})  # as reports write them
+        self.assertEqual(shown("--rank", "0,2-3"), {0, 2, 3})
+        for option in ("--steps", "--seq", "--rank"):
+            self.assertIn(f"{option} takes the smaller number of a range first, not '9-3'; did you mean 3-9?",
+                          self.analyze("show", records, option, "9-3", status=2).stderr)
+        for wrong in ("1-", "-1", "x", "...", "1,...,3", "1,3,...", "1,3,...,6", "1,3,...,...,7", "99999999999", "1 2"):
+            self.assertIn("--rank takes ranks and ranges such as ",
+                          self.analyze("show", records, f"--rank={wrong}", status=2).stderr)
 
     def test_help(self):
         self.assertEqual(self.analyze("help", status=0).stdout, self.analyze("--help", status=0).stdout)

@@ -95,7 +95,7 @@ const RankColumn kRankColumns[] = {
     {{"rank", 4, true},
      0,
      SIZE_MAX,
-     [](const FoldedRow& fold) { return fold.row.rank < 0 ? "-" : rank_ranges(fold.ranks); }},
+     [](const FoldedRow& fold) { return fold.row.rank < 0 ? "-" : rank_list(fold.ranks); }},
     {{"pid", 0, true},
      80,
      SIZE_MAX,

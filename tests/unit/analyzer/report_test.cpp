@@ -19,6 +19,7 @@
 #include "show_filter.h"
 #include "stacks_report.h"
 #include "straggler_report.h"
+#include "told_sites.h"
 
 using namespace titan;
 using namespace titan::test;
@@ -225,9 +226,37 @@ TEST_CASE("the report of stragglers says that sends and receives do not show any
     const Played played = play(job);
     const Timing timing = analyze_timing(played.run);
     const SlowCauses slow = slow_causes(played.run, timing);
-    const std::string text = straggler_report(played.run, timing, slow, true, {.colour = false});
+    const std::string text = straggler_report(played.run, timing, slow, {.all = true}, {.colour = false});
     CHECK(contains(text, "8 of 8 calls are sends and receives"));
     CHECK(contains(straggler_json(played.run, timing, slow), "8 of 8 calls are sends and receives"));
+}
+
+TEST_CASE("a call site that the evidence has is told once") {
+    Scenario job(2);
+    for (int rank = 0; rank < 2; ++rank) {
+        job.program(rank).all_reduce("world").all_reduce("world");
+    }
+    Played played = play(job);
+    const std::string chain = "a.py:1 in call, from b.py:2 in step";
+    for (Process& process : played.run.processes) {
+        process.texts.insert(process.texts.end(), {"a.py:1 in call", chain});
+        for (Entry& entry : process.entries) {
+            entry.site = static_cast<uint32_t>(process.texts.size() - 1);
+        }
+        process.entries.front().site -= 1;  // a part of the other one
+    }
+    Finding finding;
+    finding.ranks = {0};
+    finding.evidence = {phrase("{}: all_reduce, called at {}", 0, chain),
+                        phrase("rank 0 waits in all_reduce (sum, called at {}), for 2 s", chain), "nothing else"};
+    std::vector<Finding> findings{finding};
+    tell_sites_once(played.run, findings);
+    CHECK(texts_of(findings.front().evidence) == std::vector<std::string>{"0: all_reduce, called at " + chain,
+                                                                          "rank 0 waits in all_reduce (sum), for 2 s",
+                                                                          "nothing else"});
+    CHECK(without_told_site(played.run, findings.front(), 0, "inside a call, called at " + chain + "; waits") ==
+          "inside a call; waits");
+    CHECK(without_told_site(played.run, Finding{}, 0, "called at x") == "called at x");
 }
 
 TEST_CASE("the place of a rank in a helper of the program names who called it from another file") {

@@ -392,6 +392,34 @@ TEST_CASE("a collective that gets slow everywhere is compared with its past") {
     CHECK(timed.timing.slow.front().communicators.size() == 2);
 }
 
+TEST_CASE("slow collectives and stragglers beside those that cost most are counted") {
+    const Timed link(with_fault(TimedFault::kSlowCollective, 0, 30, 6));
+    analyzer::Timing timing = link.timing;
+    timing.slow.resize(11, timing.slow.front());
+    std::vector<Finding> findings;
+    const auto left_out = analyzer::add_timing_findings(link.run, timing, findings);
+    CHECK(findings.size() == 8);
+    REQUIRE(left_out.size() == 1);
+    CHECK(left_out.front().summary.find("slow collectives that cost less are not listed: 3 more") != std::string::npos);
+
+    TimedOptions sixteen = with_fault(TimedFault::kSlowSpan, 3, 20);
+    sixteen.hosts = 4;
+    const Timed span(sixteen);
+    timing = span.timing;
+    const analyzer::RankTiming late = span.rank(3);
+    for (size_t i = 0; i < timing.ranks.size() && i < 10; ++i) {
+        timing.ranks[i].shape = late.shape;
+        timing.ranks[i].shape.first = 4 * i;  // no two have one cause
+        timing.ranks[i].shape.cost_ns -= static_cast<double>(i);
+    }
+    findings.clear();
+    const auto others = analyzer::add_timing_findings(span.run, timing, findings);
+    CHECK(findings.size() == 8);
+    REQUIRE(others.size() == 1);
+    CHECK(others.front().ranks == std::vector<int>{8, 9});
+    CHECK(others.front().summary.find("ranks 8-9") != std::string::npos);
+}
+
 TEST_CASE("bus bandwidth counts as nccl-tests do") {
     CHECK(analyzer::bus_bytes(format::OpKind::kAllReduce, 800, 8) == doctest::Approx(1400));
     CHECK(analyzer::bus_bytes(format::OpKind::kAllGather, 100, 8) == doctest::Approx(700));

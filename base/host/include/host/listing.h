@@ -1,5 +1,6 @@
 // A listing in columns that are as wide as what is in them, or as CSV; in the order in which its rows come, or by one
-// of its columns.
+// of its columns. Where rows are wider than the terminal, the columns that do not fit stand in lines of their own below
+// the others, titles and cells alike: nothing is cut.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@ struct ListingOptions {
     std::string
         sort{};  // title of a column, the least first; behind a "-": the greatest first; empty: as the rows come
     bool csv = false;
+    size_t width = 0;  // of the terminal, 0: no end
 };
 
 // The message names the columns that there are.
@@ -53,7 +55,16 @@ class Listing {
     size_t rows() const { return written_ + sorted_.size(); }
 
   private:
+    // Columns that stand beside each other.
+    struct Deck {
+        size_t begin;
+        size_t end;
+        bool operator==(const Deck&) const = default;
+    };
+
     std::string line(const std::vector<std::string>& cells) const;
+    std::string csv_line(const std::vector<std::string>& cells) const;
+    std::vector<Deck> decks() const;
     void write_titles();
     void widen(const std::vector<std::string>& cells);
     template <typename List>
@@ -64,7 +75,9 @@ class Listing {
     const Write& write_;
     ListingOptions options_;
     std::deque<std::vector<std::string>> rows_;
-    Rows sorted_;  // to be
+    Rows sorted_;              // to be
+    size_t last_width_ = 0;    // of what is in the last column
+    std::vector<Deck> decks_;  // as the titles have them
     size_t written_ = 0;
 };
 

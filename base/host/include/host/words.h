@@ -9,8 +9,10 @@
 namespace titan {
 
 void sort_unique(std::vector<int>& ranks);
-// {0,1,2,5} -> "0-2,5". Sorted and unique on the way.
+// {0,1,2,5} -> "0-2,5". All of them, for programs. Sorted and unique on the way.
 std::string rank_ranges(std::vector<int> ranks);
+// For people, and however many: "0-2,5", "1,3,...,511", "0,7,8,14,27,30,31,45 and 240 more".
+std::string rank_list(std::vector<int> ranks);
 // "rank 3", "ranks 0-2,5", "no rank".
 std::string ranks_text(const std::vector<int>& ranks);
 // "350 ms", "4.1 s", "2 min 05 s", "3 h 10 min".
@@ -40,6 +42,8 @@ struct NumbersByValue {
 };
 // The number of characters, not bytes: names may be in any language.
 size_t characters(std::string_view text);
+// Lines of at most so many characters, broken at blanks: the first behind `first`, the others behind `rest`.
+std::string wrapped(const std::string& text, size_t width, const std::string& first, const std::string& rest);
 // At most so many characters; a longer text ends with "...".
 std::string shortened(std::string_view text, size_t most);
 // The candidate that a misspelt word may stand for; empty: none is near.

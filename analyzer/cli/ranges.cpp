@@ -1,0 +1,142 @@
+// What a table is about: ranges of ranks, steps and calls, as people type them and as reports write them, and by what
+// it is grouped.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "commands.h"
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr int kMostRanks = 1'000'000;
+constexpr std::string_view kRanksBetween = "...";  // of "1,3,...,511"
+
+template <typename Number>
+bool parse_number(std::string_view text, Number& number) {
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc() && rest == end && !text.empty();
+}
+
+// "40" or "40-42".
+template <typename Number>
+bool parse_pair(std::string_view text, std::pair<Number, Number>& range) {
+    const size_t dash = text.find('-');
+    if (!parse_number(text.substr(0, dash), range.first)) {
+        return false;
+    }
+    range.second = range.first;
+    return dash == std::string_view::npos || parse_number(text.substr(dash + 1), range.second);
+}
+
+bool refuse(const std::string& option, const std::string& wanted, const std::string& text) {
+    fail(option + " takes " + wanted + ", not '" + printable(text) + "'");
+    return false;
+}
+
+template <typename Number>
+bool refuse_reversed(const std::string& option, const std::string& text, const std::pair<Number, Number>& range) {
+    fail(fmt::format("{} takes the smaller number of a range first, not '{}'; did you mean {}-{}?", option,
+                     printable(text), range.second, range.first));
+    return false;
+}
+
+}  // namespace
+
+bool parse_range(const char* option, const char* example, const std::string& text,
+                 std::optional<std::pair<uint64_t, uint64_t>>& range) {
+    std::pair<uint64_t, uint64_t> numbers;
+    if (text.empty()) {
+        return true;
+    }
+    if (!parse_pair(text, numbers)) {
+        return refuse(option, std::string("a number or a range such as ") + example, text);
+    }
+    if (numbers.second < numbers.first) {
+        return refuse_reversed(option, text, numbers);
+    }
+    range = numbers;
+    return true;
+}
+
+bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps) {
+    std::optional<std::pair<uint64_t, uint64_t>> range;
+    if (!parse_range("--steps", "10-12", text, range)) {
+        return false;
+    }
+    if (range) {
+        steps = {static_cast<int64_t>(range->first), static_cast<int64_t>(range->second)};
+    }
+    return true;
+}
+
+bool parse_ranks(const std::string& text, std::set<int>& ranks) {
+    const auto refuse_ranks = [&] { return refuse("--rank", "ranks and ranges such as 3 or 0-7,64", text); };
+    int last = -1;
+    int step = 0;
+    bool between = false;
+    for (size_t begin = 0; begin < text.size();) {
+        const size_t comma = std::min(text.find(',', begin), text.size());
+        const std::string_view part = std::string_view(text).substr(begin, comma - begin);
+        begin = comma + 1;
+        if (part == kRanksBetween && step > 0 && !between) {
+            between = true;
+            continue;
+        }
+        std::pair<int, int> range;
+        if (!parse_pair(part, range) || range.first < 0 || range.second > kMostRanks) {
+            return refuse_ranks();
+        }
+        if (range.second < range.first) {
+            return refuse_reversed("--rank", text, range);
+        }
+        if (between && (range.first <= last || (range.first - last) % step != 0)) {
+            return refuse_ranks();
+        }
+        for (int rank = between ? last : range.first; rank < range.first; rank += step) {
+            ranks.insert(rank);
+        }
+        for (int rank = range.first; rank <= range.second; ++rank) {
+            ranks.insert(rank);
+        }
+        step = last < 0 ? 0 : range.first - last;
+        last = range.second;
+        between = false;
+    }
+    return between ? refuse_ranks() : true;
+}
+
+void add_by(CommandLine& app, std::string& by, const char* otherwise) {
+    app.option("--by", by, fmt::format("a row for each rank, host, role or communicator (default: {})", otherwise));
+}
+
+bool parse_by(const std::string& text, SummaryBy& by) {
+    constexpr auto kGroups =
+        std::to_array<std::pair<const char*, SummaryBy>>({{"role", SummaryBy::kRole},
+                                                          {"rank", SummaryBy::kRank},
+                                                          {"host", SummaryBy::kHost},
+                                                          {"communicator", SummaryBy::kCommunicator}});
+    std::vector<std::string> names;
+    for (const auto& [name, group] : kGroups) {
+        if (text == name) {
+            by = group;
+        }
+        names.emplace_back(name);
+    }
+    if (text.empty() || std::find(names.begin(), names.end(), text) != names.end()) {
+        return true;
+    }
+    const std::string near = nearest_word(text, names);
+    fail(fmt::format("--by takes {}, not '{}'{}", fmt::join(names, ", "), printable(text),
+                     near.empty() ? std::string() : "; did you mean " + near + "?"));
+    return false;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,56 @@
+#include "late_ranks.h"
+
+#include <algorithm>
+
+namespace titan::analyzer {
+
+const SlowCause* cause_of(const SlowCauses& slow, const std::vector<int>& ranks) {
+    for (const SlowCause& cause : slow.causes) {
+        if (is_of_ranks(cause.of_class) &&
+            std::includes(cause.ranks.begin(), cause.ranks.end(), ranks.begin(), ranks.end())) {
+            return &cause;
+        }
+    }
+    return nullptr;
+}
+
+double cost_ns(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    const SlowCause* const cause = cause_of(slow, {rank.rank});
+    return cause != nullptr ? cause->cost_ns
+                            : rank.lost_ns / static_cast<double>(std::max<size_t>(1, axis.keys.size()));
+}
+
+double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    const double of_ns = slow.step_ns > 0 ? slow.step_ns : axis.length_ns;
+    return of_ns > 0 ? cost_ns(slow, rank, axis) / of_ns : 0;
+}
+
+std::optional<int64_t> since_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    if (has_beginning(rank.shape)) {
+        return axis.keys[rank.shape.first];
+    }
+    const SlowCause* const cause = axis.steps ? cause_of(slow, {rank.rank}) : nullptr;
+    return cause != nullptr && rank.shape.pattern != LatePattern::kNone ? cause->since_step : std::nullopt;
+}
+
+void settle_since(SlowCause& cause, const Timing& timing) {
+    std::optional<int64_t> first;
+    for (const RankTiming& rank : timing.ranks) {
+        const TimeAxis& axis = timing.axes[rank.axis];
+        if (!is_of_ranks(cause.of_class) || rank.shape.pattern == LatePattern::kNone || !axis.steps ||
+            !std::binary_search(cause.ranks.begin(), cause.ranks.end(), rank.rank)) {
+            continue;
+        }
+        if (cause.since_step && *cause.since_step < axis.keys.front()) {
+            return;
+        }
+        if (!has_beginning(rank.shape)) {
+            cause.since_step.reset();
+            return;
+        }
+        first = std::min(first.value_or(INT64_MAX), axis.keys[rank.shape.first]);
+    }
+    cause.since_step = first ? first : cause.since_step;
+}
+
+}  // namespace titan::analyzer
