@@ -128,7 +128,7 @@ class RecordLister : public RecordVisitor {
     }
 
     static std::string called_at(const CollectiveRecord& record) {
-        const std::string& place = record.of.sites().place(record.raw.stack);
+        const std::string& place = record.of.sites().caller(record.raw.stack);
         return place.empty() ? std::string() : "  at " + place;
     }
 

@@ -39,23 +39,25 @@ const std::string& file_of(const StackSite& site) {
     return site.inlined.empty() ? site.file : site.inlined.front().file;
 }
 
+// Frames of the program itself; where there are none, the innermost one.
 template <typename Site, typename IsFramework>
-std::string place_in(const std::vector<Site>& sites, IsFramework is_library) {
-    const auto own = std::find_if_not(sites.begin(), sites.end(), is_library);
-    return sites.empty() ? std::string() : place_of(own != sites.end() ? *own : sites.front());
-}
-
-// The callers of the innermost frame in the program itself: ", from train.py:157 in step". Those of its own file are
-// often parts of a wrapper that all calls go through: if there are callers in other files, these tell more.
-template <typename Site, typename IsFramework>
-std::string way_to(const std::vector<Site>& sites, IsFramework is_library) {
-    constexpr size_t kShownCallers = 2;
+std::vector<const Site*> own_of(const std::vector<Site>& sites, IsFramework is_library) {
     std::vector<const Site*> own;
     for (const Site& site : sites) {
         if (!is_library(site)) {
             own.push_back(&site);
         }
     }
+    if (own.empty() && !sites.empty()) {
+        own.push_back(&sites.front());
+    }
+    return own;
+}
+
+// The callers of the innermost frame. Those of its own file are often parts of a wrapper that all calls go through: if
+// there are callers in other files, these tell more.
+template <typename Site>
+std::vector<const Site*> callers_of(const std::vector<const Site*>& own) {
     std::vector<const Site*> callers;
     for (size_t i = 1; i < own.size(); ++i) {
         if (file_of(*own[i]) != file_of(*own[0])) {
@@ -65,12 +67,33 @@ std::string way_to(const std::vector<Site>& sites, IsFramework is_library) {
     if (callers.empty() && !own.empty()) {
         callers.assign(own.begin() + 1, own.end());
     }
-    callers.resize(std::min(callers.size(), kShownCallers));
-    std::string text;
-    for (const Site* const site : callers) {
-        text += ", from " + place_of(*site);
+    return callers;
+}
+
+// "train.py:9" of "train.py:9 in call".
+std::string without_function(const std::string& place) { return place.substr(0, place.find(" in ")); }
+
+struct Places {
+    std::string place, caller, way;
+};
+
+template <typename Site, typename IsFramework>
+Places places_in(const std::vector<Site>& sites, IsFramework is_library) {
+    constexpr size_t kShownCallers = 2;
+    const std::vector<const Site*> own = own_of(sites, is_library);
+    if (own.empty()) {
+        return {};
     }
-    return text;
+    Places places;
+    places.place = places.caller = places.way = place_of(*own.front());
+    const std::vector<const Site*> callers = callers_of(own);
+    for (size_t i = 0; i < std::min(callers.size(), kShownCallers); ++i) {
+        places.way += ", from " + place_of(*callers[i]);  // ", from train.py:157 in step"
+    }
+    if (!callers.empty() && file_of(*callers.front()) != file_of(*own.front())) {
+        places.caller = fmt::format("{} ({})", place_of(*callers.front()), without_function(places.place));
+    }
+    return places;
 }
 
 CallFrame frame_of(const PythonSite& site) { return {site.function, site.file, site.line}; }
@@ -130,12 +153,13 @@ const CallSites::Known& CallSites::known(uint32_t number) {
         known.stack.python_cut = raw->python_cut;
         known.stack.native_cut = raw->native_cut;
         const auto is_framework_site = [](const PythonSite& site) { return is_framework_file(site.file); };
-        known.place = place_in(known.stack.python, is_framework_site);
-        known.way = known.place + way_to(known.stack.python, is_framework_site);
-        if (known.place.empty()) {
-            known.place = place_in(known.stack.native, is_framework_code);
-            known.way = known.place + way_to(known.stack.native, is_framework_code);
+        Places places = places_in(known.stack.python, is_framework_site);
+        if (places.place.empty()) {
+            places = places_in(known.stack.native, is_framework_code);
         }
+        known.place = std::move(places.place);
+        known.caller = std::move(places.caller);
+        known.way = std::move(places.way);
     }
     return known;
 }
@@ -143,6 +167,8 @@ const CallSites::Known& CallSites::known(uint32_t number) {
 const CallStack& CallSites::stack(uint32_t number) { return known(number).stack; }
 
 const std::string& CallSites::place(uint32_t number) { return known(number).place; }
+
+const std::string& CallSites::caller(uint32_t number) { return known(number).caller; }
 
 const std::string& CallSites::way(uint32_t number) { return known(number).way; }
 

@@ -41,6 +41,9 @@ class CallSites {
     // "train.py:212 in step": the innermost frame that is not a framework's, of Python where there is one. Empty where
     // there is none.
     const std::string& place(uint32_t number);
+    // "trainer.cpp:239 in forward (rank_comm.cpp:220)": the first caller in another file of the program, and the place
+    // itself; where there is no such caller, the place. In one column of a table, a wrapper alone tells nothing.
+    const std::string& caller(uint32_t number);
     // The same with up to two callers in the program: "train.py:9 in call, from train.py:157 in step".
     const std::string& way(uint32_t number);
     // Native and Python frames merged, innermost first: the Python frames of one run of the interpreter replace it.
@@ -50,6 +53,7 @@ class CallSites {
     struct Known {
         CallStack stack;
         std::string place;
+        std::string caller;
         std::string way;
     };
     const Known& known(uint32_t number);

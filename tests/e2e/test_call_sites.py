@@ -107,6 +107,15 @@ class CallSites(harness.Case):
         self.assertEqual((function, file), ("simgpu::Trainer::destroy_comms()", "trainer.cpp"))
         self.assertIn("ncclCommDestroy", source[line - 1])
 
+    def test_a_wrapper_is_not_alone(self):
+        """Calls of titan-sim go through a wrapper in a file of its own: `show` names who called that."""
+        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "10", "--step-ms", "1"],
+                              self.place.env(TITANTRACE_STACKS="collective", TITANTRACE_DUMP_ON="exit"))
+        self.assertEqual(done.status, 0, done.stderr)
+        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--no-rings",
+                                 "--op", "all_gather", "--last", "1"], self.place.env(preload=False)).stdout
+        self.assertRegex(listed, r"at trainer\.cpp:\d+ in simgpu::Trainer::\w+ \(rank_comm\.cpp:\d+\)")
+
     def test_every_call_says_where(self):
         self.train("--steps", "100")
         calls = self.place.show(self.place.dumps)

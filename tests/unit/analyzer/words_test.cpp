@@ -6,10 +6,30 @@
 #include "function_name.h"
 #include "kernel_name.h"
 
+TEST_CASE("a list of any number of ranks is short for people, and whole for programs") {
+    using namespace titan;
+    std::vector<int> odd;
+    std::vector<int> blocks;
+    std::vector<int> squares;
+    for (int i = 0; i < 256; ++i) {
+        odd.push_back(2 * i + 1);
+        blocks.push_back(4 * i - 2 * (i % 2));
+        squares.push_back(i * i);
+    }
+    CHECK(ranks_text(odd) == "ranks 1,3,...,511");
+    CHECK(rank_list(blocks) == "0,2,8,10,16,18,24,26 and 248 more");
+    CHECK(rank_list(squares) == "0-1,4,9,16,25,36,49,64 and 247 more");
+    CHECK(rank_ranges(odd).size() > 900);
+}
+
 TEST_CASE("ranks, durations, names") {
     using namespace titan;
     CHECK(rank_ranges({5, 0, 1, 2, 7, 6}) == "0-2,5-7");
     CHECK(ranks_text({3}) == "rank 3");
+    CHECK(rank_list({}).empty());
+    CHECK(rank_list({6, 4, 2, 0}) == "0,2,4,6");
+    CHECK(rank_list({0, 2, 4, 6, 8, 9, 10, 11}) == "0,2,...,8,9-11");
+    CHECK(rank_list({0, 1, 2, 3, 8, 16, 24, 32, 40}) == "0-3,8,16,...,40");
     CHECK(duration_text(4'100'000'000) == "4.1 s");
     CHECK(duration_text(350'000'000) == "350 ms");
     CHECK(duration_text(125'000'000'000) == "2 min 05 s");
@@ -51,9 +71,19 @@ TEST_CASE("frames without parameters and template arguments") {
     CHECK(short_frame("simgpu::Trainer::wait_for(CUstream_st*) at trainer.cpp:315 (titan-sim, inlined)") ==
           "simgpu::Trainer::wait_for at trainer.cpp:315 (titan-sim, inlined)");
     CHECK(short_frame("void at::f<std::array<int, 2ul>, (x)1>(int (*)(char)) const (libtorch.so)") ==
-          "void at::f const (libtorch.so)");
+          "at::f (libtorch.so)");
+    CHECK(short_frame("auto simgpu::traced<int>(int) [clone .constprop.0] at trace.cpp:3 (titan-sim)") ==
+          "simgpu::traced at trace.cpp:3 (titan-sim)");
+    CHECK(short_frame("cudaError_enum titan::interpose::thunk_cuStreamSynchronize<(E)3>(CUstream_st*) (lib.so)") ==
+          "titan::interpose::thunk_cuStreamSynchronize (lib.so)");
+    CHECK(short_frame("f [clone .cold] (lib)") == "f (lib)");
+    CHECK(short_frame("std::vector<int>& (anonymous namespace)::all<int>(int)") == "(anonymous namespace)::all");
+    CHECK(short_frame("a::operator bool() const") == "a::operator bool");
+    CHECK(short_frame("void* operator new(unsigned long)") == "operator new");
+    CHECK(short_frame("a::name[abi:cxx11]() const&") == "a::name");
+    CHECK(short_frame("wait for (something) [clone .cut") == "wait for (something) [clone .cut");
     CHECK(short_frame("a::(anonymous namespace)::b() at c.cpp:1") == "a::(anonymous namespace)::b at c.cpp:1");
-    CHECK(short_frame("a::operator()(int) const (lib)") == "a::operator() const (lib)");
+    CHECK(short_frame("a::operator()(int) const (lib)") == "a::operator() (lib)");
     CHECK(short_frame("a::{lambda(int)#1}::operator()(int)") == "a::{lambda#1}::operator()");
     CHECK(short_frame("operator<<(a, b)") == "operator<<(a, b)");
     CHECK(short_frame("<module> at train.py:3") == "<module> at train.py:3");
