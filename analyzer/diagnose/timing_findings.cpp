@@ -107,14 +107,17 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     }
 }
 
-// What it costs: of a step where steps could be played, else of the time that was seen.
-Sentence cost_words(const SlowCauses& slow, const SlowCause* cause, const LateShape& shape, const TimeAxis& axis) {
+// What it costs, by the number that titan-analyze stragglers has for it.
+Sentence cost_words(const SlowCauses& slow, const SlowCause* cause, const RankTiming& rank, const TimeAxis& axis) {
     if (cause != nullptr) {
         return phrase("{} ({:.0f}% of the step)", counterfactual_text(slow, *cause), 100 * slow.share(*cause));
     }
-    const double share = axis.seen_ns() > 0 ? 100 * shape.cost_ns / axis.seen_ns() : 0;
-    return phrase("the others wait {}{}, {} in all ({:.0f}% of the time seen)", time(shape.typical_ns),
-                  shape.pattern == LatePattern::kOneOff ? "" : " each time", time(shape.cost_ns), share);
+    if (rank.shape.pattern == LatePattern::kOneOff) {
+        const double share = axis.seen_ns() > 0 ? 100 * rank.shape.cost_ns / axis.seen_ns() : 0;
+        return phrase("the others wait {} ({:.0f}% of the time seen)", time(rank.shape.cost_ns), share);
+    }
+    return phrase("it costs {} of each {} in the mean ({:.0f}%)", time(cost_ns(slow, rank, axis)),
+                  axis.steps ? "step" : "sampled call", 100 * share_of(slow, rank, axis));
 }
 
 Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
@@ -141,7 +144,7 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
     set_confidence(run, group, finding);
     const SlowCause* const cause = cause_of(slow, finding.ranks);
     finding.summary = phrase("{} {} {}: {}", ranks_fact(finding.ranks), group.size() > 1 ? "are late" : "is late",
-                             pattern_text(slow, head, axis), cost_words(slow, cause, head.shape, axis));
+                             pattern_text(slow, head, axis), cost_words(slow, cause, head, axis));
     if (!head.slow_part.empty()) {
         finding.summary += "; the slow part is " + head.slow_part;
     }

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "function_name.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -46,10 +47,10 @@ std::string MarkerPlaces::native_place(const std::string& stored) {
         symbols_->name(module, path, site, true);
     }
     if (!site.file.empty()) {
-        return fmt::format("{}:{} {}", base_name(site.file), site.line, site.function);
+        return fmt::format("{}:{} {}", base_name(site.file), site.line, short_frame(site.function));
     }
     return site.function.empty() ? fmt::format("{}+0x{:x}", site.module, site.in_module)
-                                 : fmt::format("{} {}", site.module, site.function);
+                                 : fmt::format("{} {}", site.module, short_frame(site.function));
 }
 
 const std::string& MarkerPlaces::place(uint32_t number) {
