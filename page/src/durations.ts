@@ -92,7 +92,7 @@ export function sizes(data: Durations): HTMLElement[] {
             duration(row.p99_ns),
             row.bus_gb_per_s === null || row.count === 0
                 ? "–"
-                : withBar(digits(row.bus_gb_per_s), row.bus_gb_per_s / fastest),
+                : withBar(row.bus_gb_per_s < 0.01 ? "< 0.01" : digits(row.bus_gb_per_s), row.bus_gb_per_s / fastest),
         ]);
     return [
         table(
