@@ -43,6 +43,13 @@ def witness_samples():
         ("torchrun-killed.log", torchrun(killed, ended), "read: 2"),
         ("torchrun-raised.log", torchrun(raised), "read: 1"),
         ("torchrun-wild-numbers.log", torchrun(wild), "read: 0"),
+        ("torchrun-traceback.log",
+         "".join(f"[default0]:[rank2]: {line}\n" for line in TRACEBACK.splitlines()).encode() + torchrun(raised),
+         "read: 1"),
+        ("torchrun-wild-traceback.log",
+         b"[rank99999999999]: Traceback (most recent call last):\n"
+         b"[x1]:[1]:[rank2]: Traceback (most recent call last):\n  File \"\", line -1, in \n"
+         + b"Traceback (most recent call last):\nx:\n" * 1000 + torchrun(raised), "read: 1"),
         ("torchrun-cut.log", torchrun(killed)[:-200], "read: "),
         ("torchrun-empty-list.log", b"Root Cause (first observed failure):\n", "read: 0"),
         ("error-file.json", error_file(), "read: 1"),
