@@ -29,6 +29,16 @@ void add_sites(const Run& run, const std::vector<int>& ranks, Sites& sites) {
     }
 }
 
+std::set<int> ranks_in(const Sentence& line) {
+    std::set<int> ranks;
+    for (size_t i = 0; i < line.parts().size(); ++i) {
+        if (const auto* const fact = line.fact<RanksFact>(i)) {
+            ranks.insert(fact->ranks.begin(), fact->ranks.end());
+        }
+    }
+    return ranks;
+}
+
 bool has(const Sentence& line, const std::string& site) { return line.text().find(site) != std::string::npos; }
 
 void take_out(Sentence& line, const std::string& site) {
@@ -48,12 +58,16 @@ void tell_sites_once(const Run& run, std::vector<Finding>& findings) {
         add_sites(run, finding.ranks, sites);
         add_sites(run, finding.victims, sites);
         for (const std::string& site : sites) {
-            bool told = false;
+            std::set<int> told;  // ranks of which it is told that they made a call there
             for (Sentence& line : finding.evidence) {
-                if (told) {
+                if (!has(line, site)) {
+                    continue;
+                }
+                const std::set<int> here = ranks_in(line);
+                if (!here.empty() && std::includes(told.begin(), told.end(), here.begin(), here.end())) {
                     take_out(line, site);
                 }
-                told = told || has(line, site);
+                told.insert(here.begin(), here.end());
             }
         }
     }

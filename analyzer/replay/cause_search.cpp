@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMostSamples = 256;  // of a slot
 constexpr double kLeastShareOfSampled = 0.03;
+constexpr double kStruckAsOthers = 0.3;  // of what the rank has that is struck most
 constexpr double kLeastShareOfFilledIn = 0.02;
 
 std::vector<std::vector<size_t>> ranks_by_role(const StepGraph& graph) {
@@ -203,7 +204,7 @@ std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {
     const double most_ns = *std::max_element(sums.begin(), sums.end());
     std::vector<int> struck;
     for (size_t r = 0; r < ranks(); ++r) {
-        if (sums[r] > 0.1 * most_ns) {
+        if (sums[r] > kStruckAsOthers * most_ns) {
             struck.push_back(rank_number(r));
         }
     }

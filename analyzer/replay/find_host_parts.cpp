@@ -26,6 +26,7 @@ constexpr auto kHostCauses = std::to_array<HostCause>({
 });
 
 constexpr double kOften = 0.5;       // share of a rank's steps
+constexpr double kFew = 0.5;         // share of all ranks
 constexpr double kStandsOut = 0.02;  // share of a step
 constexpr double kStandsOutAsMark = 0.002;
 constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no cause below that share of a step
@@ -68,12 +69,8 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool m
     return delays;
 }
 
-void find_host_part(CauseSearch& search, const HostCause& row) {
+void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns) {
     const RankSteps& spent_ns = search.work.of(row.part);
-    const RankSteps delays_ns = delays_of(search, spent_ns, row.marks);
-    if (delays_ns.sum() <= 0) {
-        return;
-    }
     SlowCause cause;
     cause.of_class = row.of_class;
     cause.ranks = search.struck_ranks(delays_ns);
@@ -99,6 +96,27 @@ void find_host_part(CauseSearch& search, const HostCause& row) {
             fmt::format("{:.0f} such calls in each of these steps", calls / static_cast<double>(struck)));
     }
     search.add(std::move(cause), delays_ns);
+}
+
+// Where a few have most of it, what all have a little of is a cause of its own.
+void find_host_part(CauseSearch& search, const HostCause& row) {
+    RankSteps of_most = delays_of(search, search.work.of(row.part), row.marks);
+    if (of_most.sum() <= 0) {
+        return;
+    }
+    const std::vector<int> most = search.struck_ranks(of_most);
+    RankSteps of_others(search.ranks(), search.steps());
+    const bool are_few = static_cast<double>(most.size()) < kFew * static_cast<double>(search.ranks());
+    for (size_t r = 0; are_few && r < search.ranks(); ++r) {
+        for (size_t s = 0; !std::binary_search(most.begin(), most.end(), search.rank_number(r)) && s < search.steps();
+             ++s) {
+            std::swap(of_most.at(r, s), of_others.at(r, s));
+        }
+    }
+    tell(search, row, of_most);
+    if (of_others.sum() > 0) {
+        tell(search, row, of_others);
+    }
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace titan::analyzer {
 
 const SlowCause* cause_of(const SlowCauses& slow, const std::vector<int>& ranks) {
     for (const SlowCause& cause : slow.causes) {
-        if (is_of_ranks(cause.of_class) &&
+        if ((is_of_ranks(cause.of_class) || cause.ranks == ranks) &&
             std::includes(cause.ranks.begin(), cause.ranks.end(), ranks.begin(), ranks.end())) {
             return &cause;
         }
@@ -37,8 +37,8 @@ void settle_since(SlowCause& cause, const Timing& timing) {
     std::optional<int64_t> first;
     for (const RankTiming& rank : timing.ranks) {
         const TimeAxis& axis = timing.axes[rank.axis];
-        if (!is_of_ranks(cause.of_class) || rank.shape.pattern == LatePattern::kNone || !axis.steps ||
-            !std::binary_search(cause.ranks.begin(), cause.ranks.end(), rank.rank)) {
+        if (!(is_of_ranks(cause.of_class) || cause.ranks.size() == 1) || rank.shape.pattern == LatePattern::kNone ||
+            !axis.steps || !std::binary_search(cause.ranks.begin(), cause.ranks.end(), rank.rank)) {
             continue;
         }
         if (cause.since_step && *cause.since_step < axis.keys.front()) {

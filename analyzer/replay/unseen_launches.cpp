@@ -12,6 +12,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kLeastSamples = 3;        // of a moment that is to be known
+constexpr size_t kLeastSeen = 6;           // moments in a step that say when it began
 constexpr int kRounds = 4;                 // until moments and usual steps hardly change
 constexpr double kMostLeft = 0.1;          // share of calls that stay unseen
 constexpr double kHostLateNs = 2'000'000;  // a host that is later than usual holds up those who meet it
@@ -108,7 +109,7 @@ class Steps {
         }
         for (std::vector<int64_t>& of_rank : moments_) {
             for (size_t s = 0; s < graph_.steps; ++s) {
-                of_rank[s] += later_ns[s].empty() ? 0 : static_cast<int64_t>(median_of(later_ns[s]));
+                of_rank[s] += later_ns[s].size() < kLeastSeen ? 0 : static_cast<int64_t>(median_of(later_ns[s]));
             }
             // What is behind the last step is as long as it was.
         }

@@ -21,6 +21,7 @@ NOT_HERE = {
     "pip uninstall": "scripts/test --wheel installs into environments that it throws away",
     "docker run": "no docker",
     "apptainer": "no Apptainer",
+    "flamegraph.pl": "no FlameGraph",
     "for pod in": "no Kubernetes",
     "titan-run --dir /shared/dumps -- ray start": "no Ray; test_imitated_launchers.py plays it",
     "python -m torch.distributed.flight_recorder.fr_trace": "test_export.py runs it",
@@ -78,7 +79,7 @@ class Pages(harness.Case):
         self.place.start([harness.stand_ins() / "titan-sim", "--ranks", "8", "--dp", "2", "--tp", "2", "--pp", "2",
                           "--steps", "100000"],
                          self.place.env(SIMGPU_FAULTS="spin rank=5 step=40 comm=tp", TITANTRACE_TIMEOUT_S=2,
-                                        TITANTRACE_RUN_ID="RUN"))
+                                        TITANTRACE_RUN_ID="RUN", TITANTRACE_STACK_SAMPLES_S="0.1"))
         synth = harness.BUILD / "tests" / "synth" / "titan-synth"
         for name in ("before", "after", "main", "branch", "costs/without", "costs/with"):
             made = self.place.run([synth, self.place.path / name, "--timed", "--ranks", "16", "--hosts", "2",

@@ -74,7 +74,7 @@ TEST_CASE("replay: without the slow rank the step takes what it takes in the job
         const TimedOptions even = quiet_job(seed);
         const double even_ns = recorded_step_ns(even);
         const int rank = static_cast<int>(seed) % 8;
-        for (const auto& [kind, of_class] : {std::pair(TimedFault::kSlowSpan, CauseClass::kSlowRankHost),
+        for (const auto& [kind, of_class] : {std::pair(TimedFault::kSlowSpan, CauseClass::kDataLoading),
                                              std::pair(TimedFault::kSlowKernels, CauseClass::kSlowRankGpu)}) {
             const int from_step = seed % 2 == 0 ? 0 : 15;
             const Slow slow(with_fault(even, kind, rank, from_step));

@@ -231,7 +231,7 @@ TEST_CASE("the report of stragglers says that sends and receives do not show any
     CHECK(contains(straggler_json(played.run, timing, slow), "8 of 8 calls are sends and receives"));
 }
 
-TEST_CASE("a call site that the evidence has is told once") {
+TEST_CASE("a call site that the evidence has of a rank is told once") {
     Scenario job(2);
     for (int rank = 0; rank < 2; ++rank) {
         job.program(rank).all_reduce("world").all_reduce("world");
@@ -247,13 +247,14 @@ TEST_CASE("a call site that the evidence has is told once") {
     }
     Finding finding;
     finding.ranks = {0};
-    finding.evidence = {phrase("{}: all_reduce, called at {}", 0, chain),
-                        phrase("rank 0 waits in all_reduce (sum, called at {}), for 2 s", chain), "nothing else"};
+    finding.evidence = {phrase("{}: all_reduce, called at {}", rank_fact(0), chain),
+                        phrase("{} waits in all_reduce (sum, called at {}), for 2 s", rank_fact(0), chain),
+                        phrase("{}: all_gather, called at {}", rank_fact(1), chain)};
     std::vector<Finding> findings{finding};
     tell_sites_once(played.run, findings);
-    CHECK(texts_of(findings.front().evidence) == std::vector<std::string>{"0: all_reduce, called at " + chain,
+    CHECK(texts_of(findings.front().evidence) == std::vector<std::string>{"rank 0: all_reduce, called at " + chain,
                                                                           "rank 0 waits in all_reduce (sum), for 2 s",
-                                                                          "nothing else"});
+                                                                          "rank 1: all_gather, called at " + chain});
     CHECK(without_told_site(played.run, findings.front(), 0, "inside a call, called at " + chain + "; waits") ==
           "inside a call; waits");
     CHECK(without_told_site(played.run, Finding{}, 0, "called at x") == "called at x");

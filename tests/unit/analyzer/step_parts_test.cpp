@@ -113,9 +113,11 @@ TEST_CASE("replay: of calls that are watched in every third step it is known whe
     job.graph.begin.push_back(static_cast<uint32_t>(job.raw.size()));
     job.graph.piece_begin.push_back(0);
     REQUIRE(fill_unseen(moments, analyzer::Clocks(), job.graph, job.raw));
+    // Behind the last call that is watched in the long step nothing tells how long the others take there.
+    const auto is_known = [&](uint32_t n) { return n / kCalls != 20 || n % kCalls < 2; };
     for (uint32_t n = 0; n < job.raw.size(); ++n) {
         CAPTURE(n);
-        CHECK(std::abs(job.raw[n].arrived_ns - came_ns[n]) < 2 * kMs);
+        CHECK((!is_known(n) || std::abs(job.raw[n].arrived_ns - came_ns[n]) < 2 * kMs));
         CHECK(job.raw[n].ended_ns >= job.raw[n].arrived_ns);
     }
     // Where each step has the same calls watched, nobody knows of the others.
