@@ -21,14 +21,15 @@ class ExcessWork {
     double host_late_ns(size_t rank, size_t step) const { return host_late_ns_.at(rank, step); }
     double busy_ns(size_t rank, size_t step) const { return busy_ns_.at(rank, step); }
     // Its host alone could be compared: nobody on another host does its work.
-    bool is_of_host_alone(size_t rank) const { return peers_[rank].empty(); }
+    bool is_of_host_alone(size_t rank) const { return peers_[peers_of_[rank]].empty(); }
 
   private:
-    using Peers = std::vector<size_t>;
-    static std::vector<Peers> peers_of_ranks(const CauseSearch& search, Against against);
+    using Peers = std::vector<size_t>;  // ranks that others are compared with; none: all are
+    void find_peers(const CauseSearch& search, Against against);
     RankSteps excess_of(const RankSteps& values) const;
 
-    std::vector<Peers> peers_;  // by rank
+    std::vector<Peers> peers_;
+    std::vector<size_t> peers_of_;  // by rank: index in peers_, which many ranks share
     RankSteps work_ns_;
     RankSteps host_late_ns_;
     RankSteps busy_ns_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "excess_work.h"
 #include "host/words.h"
@@ -18,7 +19,8 @@ constexpr double kLeastExcess = 0.02;  // share of a step
 constexpr double kAboveSpread = 2;     // times what steps of one rank differ by
 constexpr double kMostOfHost = 0.7;    // share of a host's ranks
 constexpr double kLikeItsHost = 0.4;   // share of the mean of its host's ranks
-constexpr double kMostlyHost = 0.4;    // share of the excess that the host was busy longer
+constexpr size_t kFewSuspects = 32;
+constexpr double kMostlyHost = 0.4;  // share of the excess that the host was busy longer
 
 // Ranks that are judged as one: a rank, or all of a host.
 struct Suspect {
@@ -35,9 +37,11 @@ class SlowRanks {
     void find() {
         std::vector<Suspect> suspects = all_suspects();
         judge(suspects);
+        const std::set<std::string> hosts = of_hosts_ ? std::set<std::string>() : struck_hosts(suspects);
         for (const Suspect& suspect : suspects) {
             if (suspect.shape.pattern != LatePattern::kNone &&
-                (of_hosts_ ? strikes_whole_host(suspect) : !is_one_of_many(suspect, suspects))) {
+                (of_hosts_ ? strikes_whole_host(suspect)
+                           : !hosts.contains(search_.process(suspect.ranks.front()).host))) {
                 tell(suspect);
             }
         }
@@ -70,18 +74,23 @@ class SlowRanks {
         return suspects;
     }
 
-    // Most ranks of its host have a pattern of their own: that is the host's.
-    bool is_one_of_many(const Suspect& suspect, const std::vector<Suspect>& suspects) const {
-        const std::string& host = search_.process(suspect.ranks.front()).host;
-        size_t of_host = 0, struck = 0;
-        for (const Suspect& other : suspects) {
-            if (search_.process(other.ranks.front()).host == host) {
-                ++of_host;
-                struck += other.shape.pattern != LatePattern::kNone ? 1 : 0;
+    // Hosts most ranks of which have a pattern of their own: that is the host's.
+    std::set<std::string> struck_hosts(const std::vector<Suspect>& suspects) const {
+        std::map<std::string, std::pair<size_t, size_t>> ranks;  // struck, all
+        for (const Suspect& suspect : suspects) {
+            auto& [struck, all] = ranks[search_.process(suspect.ranks.front()).host];
+            struck += suspect.shape.pattern != LatePattern::kNone ? 1 : 0;
+            ++all;
+        }
+        std::set<std::string> hosts;
+        for (const auto& [host, count] : ranks) {
+            const auto [struck, all] = count;
+            if (struck >= 2 && all < search_.ranks() &&
+                static_cast<double>(struck) >= kMostOfHost * static_cast<double>(all)) {
+                hosts.insert(host);
             }
         }
-        return struck >= 2 && of_host < search_.ranks() &&
-               static_cast<double>(struck) >= kMostOfHost * static_cast<double>(of_host);
+        return hosts;
     }
 
     void judge(std::vector<Suspect>& suspects) const {
@@ -103,9 +112,10 @@ class SlowRanks {
                                             [&](double ns) { return ns >= limits.least_ns; });
             rates.push_back(static_cast<double>(late) / static_cast<double>(search_.steps()));
         }
+        const std::vector<double> of_others = rates_of_others(rates);
         for (size_t i = 0; i < suspects.size(); ++i) {
             ShapeLimits own = limits;
-            own.base_rate = std::max(own.base_rate, rate_of_others(rates, i));
+            own.base_rate = std::max(own.base_rate, of_others[i]);
             std::vector<double> costs = suspects[i].excess_ns;
             for (double& ns : costs) {
                 ns = std::max(0.0, ns);
@@ -117,9 +127,15 @@ class SlowRanks {
         }
     }
 
-    static double rate_of_others(std::vector<double> rates, size_t one) {
-        rates.erase(rates.begin() + static_cast<std::ptrdiff_t>(one));
-        return quantile_of(std::move(rates), 0.75);
+    // Among many one makes no difference.
+    static std::vector<double> rates_of_others(const std::vector<double>& rates) {
+        std::vector<double> of_others(rates.size(), quantile_of(rates, 0.75));
+        for (size_t i = 0; i < rates.size() && rates.size() <= kFewSuspects; ++i) {
+            std::vector<double> others = rates;
+            others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+            of_others[i] = quantile_of(std::move(others), 0.75);
+        }
+        return of_others;
     }
 
     // As its lateness in collectives tells, in steps of the graph.
