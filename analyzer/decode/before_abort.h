@@ -1,3 +1,5 @@
+// What a process was before it ended, of a dump and of what came later.
+//
 // A watchdog that ends a hang, as PyTorch's does, aborts communicators: every wait returns, and the program's threads
 // run on. Only a dump from before the abort shows where they hung.
 #pragma once

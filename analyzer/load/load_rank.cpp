@@ -119,6 +119,16 @@ void add_from_own_dumps(std::span<RankFile> older, const format::RingClock& cloc
     }
 }
 
+// `process` as an older dump shows it; none where that is of another process.
+std::optional<Process> take_older(RankFile& one, const Process& process, Loader& with) {
+    const Result<OpenedSource> opened = one.file.read(with.memory);
+    LoadOutcome outcome;
+    if (opened && is_of(*opened, process)) {
+        take_opened(*opened, with, outcome);
+    }
+    return outcome.processes.empty() ? std::nullopt : std::optional(std::move(outcome.processes.front()));
+}
+
 // The process at the moment when it aborted its communicators, from the newest dump that still shows it. `last` is what
 // `process` was read from. An abort may ask for that dump itself: it is then made before the abort does anything.
 std::optional<Process> dump_before_abort(std::span<RankFile> older, const OpenedSource& last, const Process& process,
@@ -135,14 +145,10 @@ std::optional<Process> dump_before_abort(std::span<RankFile> older, const Opened
         if (dumped_ns == 0 || dumped_ns < since_ns) {
             continue;
         }
-        const Result<OpenedSource> opened = one.file.read(own.memory);
-        LoadOutcome outcome;
-        if (opened && is_of(*opened, process)) {
-            take_opened(*opened, own, outcome);
-        }
-        if (!outcome.processes.empty() && is_before_abort(outcome.processes.front(), process)) {
-            hold_until_abort(outcome.processes.front(), process, abort_ns);
-            return std::move(outcome.processes.front());
+        std::optional<Process> dumped = take_older(one, process, own);
+        if (dumped && is_before_abort(*dumped, process)) {
+            hold_until_abort(*dumped, process, abort_ns);
+            return dumped;
         }
     }
     return std::nullopt;
@@ -168,27 +174,17 @@ std::optional<Process> dump_of_last_wait(std::span<RankFile> older, const Proces
     }
     Loader own{with.symbols, with.groups, with.only_host};
     for (RankFile& one : older) {
-        if (!is_plain(one.candidate)) {
-            continue;
-        }
-        const Result<OpenedSource> opened = one.file.read(own.memory);
-        if (!opened || !is_of(*opened, process)) {
-            continue;
-        }
-        LoadOutcome outcome;
-        take_opened(*opened, own, outcome);
-        const ThreadPosition* const position =
-            outcome.processes.empty() ? nullptr : working_position(outcome.processes.front());
+        std::optional<Process> dumped = is_plain(one.candidate) ? take_older(one, process, own) : std::nullopt;
+        const ThreadPosition* const position = dumped ? working_position(*dumped) : nullptr;
         if (position == nullptr || position->python == kNoIndex) {
             continue;  // nothing is known, or it was leaving by then
         }
-        Process& dumped = outcome.processes.front();
-        if (wait_outside_nccl(dumped, *position).empty() || dumped.step != process.step ||
-            has_called_since(process, dumped.now_ns)) {
+        if (wait_outside_nccl(*dumped, *position).empty() || dumped->step != process.step ||
+            has_called_since(process, dumped->now_ns)) {
             return std::nullopt;
         }
-        hold_until_end(dumped, process);
-        return std::move(dumped);
+        hold_until_end(*dumped, process);
+        return dumped;
     }
     return std::nullopt;
 }

@@ -61,11 +61,7 @@ RankSteps CauseSearch::usual_of_peers(const RankSteps& values) const {
     RankSteps usual(ranks(), steps());
     for (const std::vector<size_t>& peers : ranks_by_role(graph)) {
         for (size_t s = 0; s < steps() && !peers.empty(); ++s) {
-            std::vector<double> here;
-            for (const size_t r : peers) {
-                here.push_back(values.at(r, s));
-            }
-            const double middle = median_of(std::move(here));
+            const double middle = values.middle_of(peers, s);
             for (const size_t r : peers) {
                 usual.at(r, s) = middle;
             }

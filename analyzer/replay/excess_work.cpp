@@ -13,15 +13,10 @@ namespace {
 constexpr size_t kLeastPeers = 3;  // on a host, the rank itself included
 constexpr size_t kManyHosts = 8;   // of so many one does not move the middle
 
-double middle_of(const RankSteps& values, const std::vector<size_t>& ranks, size_t step) {
-    if (ranks.empty()) {
-        return median_of(values.of_step(step));
-    }
-    std::vector<double> here;
-    for (const size_t r : ranks) {
-        here.push_back(values.at(r, step));
-    }
-    return median_of(std::move(here));
+std::vector<size_t> without(const std::vector<size_t>& all, const std::vector<size_t>& some) {
+    std::vector<size_t> others;
+    std::set_difference(all.begin(), all.end(), some.begin(), some.end(), std::back_inserter(others));
+    return others;
 }
 
 }  // namespace
@@ -53,18 +48,17 @@ void ExcessWork::find_peers(const CauseSearch& search, Against against) {
             all.insert(all.end(), ranks.begin(), ranks.end());
         }
         std::sort(all.begin(), all.end());
-        const size_t of_all = peers_.size();
-        peers_.push_back(all);
+        size_t of_all = SIZE_MAX;  // in peers_, once it is needed
         for (const auto& [host, ranks] : by_host) {
-            size_t own = of_all;
+            size_t own = peers_.size();
             if (against == Against::kOwnHost ? ranks.size() >= kLeastPeers : by_host.size() <= kManyHosts) {
-                own = peers_.size();
-                peers_.push_back(ranks);
-            }
-            if (against == Against::kOtherHosts && own != of_all) {
-                Peers others;
-                std::set_difference(all.begin(), all.end(), ranks.begin(), ranks.end(), std::back_inserter(others));
-                peers_.back() = std::move(others);
+                peers_.push_back(against == Against::kOwnHost ? ranks : without(all, ranks));
+            } else {
+                own = of_all != SIZE_MAX ? of_all : own;
+                if (own == peers_.size()) {
+                    peers_.push_back(all);
+                }
+                of_all = own;
             }
             for (const size_t r : ranks) {
                 peers_of_[r] = own;
@@ -73,22 +67,27 @@ void ExcessWork::find_peers(const CauseSearch& search, Against against) {
     }
 }
 
+std::vector<double> ExcessWork::usual_of(const RankSteps& values, size_t peers) const {
+    const Peers& ranks = peers_[peers];
+    if (ranks.size() == 1 && peers_of_[ranks.front()] == peers) {  // who is alone is its own measure
+        return std::vector<double>(values.steps(), median_of(values.of_rank(ranks.front())));
+    }
+    std::vector<double> usual;
+    for (size_t s = 0; s < values.steps(); ++s) {
+        usual.push_back(ranks.empty() ? median_of(values.of_step(s)) : values.middle_of(ranks, s));
+    }
+    return usual;
+}
+
 RankSteps ExcessWork::excess_of(const RankSteps& values) const {
-    RankSteps usual(peers_.size(), values.steps());
+    std::vector<std::vector<double>> usual;  // by peers
     for (size_t i = 0; i < peers_.size(); ++i) {
-        const double own = peers_[i].size() == 1 ? median_of(values.of_rank(peers_[i].front())) : 0;
-        for (size_t s = 0; s < values.steps(); ++s) {
-            usual.at(i, s) = middle_of(values, peers_[i], s);
-        }
-        // Who is alone is compared with its own usual time.
-        for (size_t s = 0; s < values.steps() && peers_[i].size() == 1 && peers_of_[peers_[i].front()] == i; ++s) {
-            usual.at(i, s) = own;
-        }
+        usual.push_back(usual_of(values, i));
     }
     RankSteps excess(values.ranks(), values.steps());
     for (size_t r = 0; r < values.ranks(); ++r) {
         for (size_t s = 0; s < values.steps(); ++s) {
-            excess.at(r, s) = values.at(r, s) - usual.at(peers_of_[r], s);
+            excess.at(r, s) = values.at(r, s) - usual[peers_of_[r]][s];
         }
     }
     return excess;

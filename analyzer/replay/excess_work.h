@@ -26,6 +26,7 @@ class ExcessWork {
   private:
     using Peers = std::vector<size_t>;  // ranks that others are compared with; none: all are
     void find_peers(const CauseSearch& search, Against against);
+    std::vector<double> usual_of(const RankSteps& values, size_t peers) const;  // by step
     RankSteps excess_of(const RankSteps& values) const;
 
     std::vector<Peers> peers_;

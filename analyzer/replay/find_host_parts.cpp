@@ -108,8 +108,8 @@ void find_host_part(CauseSearch& search, const HostCause& row) {
     RankSteps of_others(search.ranks(), search.steps());
     const bool are_few = static_cast<double>(most.size()) < kFew * static_cast<double>(search.ranks());
     for (size_t r = 0; are_few && r < search.ranks(); ++r) {
-        for (size_t s = 0; !std::binary_search(most.begin(), most.end(), search.rank_number(r)) && s < search.steps();
-             ++s) {
+        const bool is_other = !std::binary_search(most.begin(), most.end(), search.rank_number(r));
+        for (size_t s = 0; is_other && s < search.steps(); ++s) {
             std::swap(of_most.at(r, s), of_others.at(r, s));
         }
     }

@@ -43,9 +43,8 @@ class SlowLinks {
         for (auto& [like, routes] : likes_) {
             judge(routes, slow);
         }
-        const bool none = slow.empty();
-        for (auto& [like, routes] : likes_) {
-            if (none) {
+        if (slow.empty()) {  // all of their like may have become slow at once
+            for (auto& [like, routes] : likes_) {
                 judge_by_past(routes, slow);
             }
         }
@@ -143,7 +142,6 @@ class SlowLinks {
         }
     }
 
-    // All of their like may have become slow at once.
     void judge_by_past(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
         for (Route& route : routes) {
             if (is_slow_since(route) && route.first_step + kLeastSlowSteps <= search_.graph.steps &&

@@ -130,11 +130,7 @@ double parts_together(const CauseSearch& search) {
 double later_hosts_ns(const CauseSearch& search, const std::vector<size_t>& ranks) {
     double sum_ns = 0;
     for (size_t s = 0; s < search.steps(); ++s) {
-        std::vector<double> here;
-        for (const size_t r : ranks) {
-            here.push_back(search.work.host_late_ns.at(r, s));
-        }
-        sum_ns += median_of(std::move(here)) - median_of(search.work.host_late_ns.of_step(s));
+        sum_ns += search.work.host_late_ns.middle_of(ranks, s) - median_of(search.work.host_late_ns.of_step(s));
     }
     return sum_ns / static_cast<double>(search.steps());
 }

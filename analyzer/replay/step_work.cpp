@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "phases.h"
+#include "robust.h"
 
 namespace titan::analyzer {
 namespace {
@@ -74,6 +75,14 @@ std::vector<double> RankSteps::of_step(size_t step) const {
         values.push_back(at(rank, step));
     }
     return values;
+}
+
+double RankSteps::middle_of(const std::vector<size_t>& ranks, size_t step) const {
+    std::vector<double> values;
+    for (const size_t rank : ranks) {
+        values.push_back(at(rank, step));
+    }
+    return median_of(std::move(values));
 }
 
 double RankSteps::sum() const {

@@ -19,6 +19,8 @@ class RankSteps {
     double at(size_t rank, size_t step) const { return values_[rank * steps_ + step]; }
     std::vector<double> of_rank(size_t rank) const;
     std::vector<double> of_step(size_t step) const;
+    // The median of these ranks in that step.
+    double middle_of(const std::vector<size_t>& ranks, size_t step) const;
     const std::vector<double>& all() const { return values_; }
     double sum() const;
 

@@ -111,7 +111,6 @@ class Steps {
             for (size_t s = 0; s < graph_.steps; ++s) {
                 of_rank[s] += later_ns[s].size() < kLeastSeen ? 0 : static_cast<int64_t>(median_of(later_ns[s]));
             }
-            // What is behind the last step is as long as it was.
         }
     }
 
