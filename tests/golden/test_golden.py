@@ -56,7 +56,7 @@ def table(text, fields):
 
 
 def python_stacks(stacks):
-    """Of (frames, outermost first; count): those in Python, whose words are in the file, and how often each was seen."""
+    """Of (frames, outermost first; count): those in Python, whose words the file has, and how often each was seen."""
     counts = collections.Counter()
     for frames, count in stacks:
         counts[tuple(frame for frame in frames if re.search(r" at \S+\.py:\d+$", frame))] += count
