@@ -42,13 +42,11 @@ bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) != 0; }
 
 // As an option also where the environment says it: the shell that the command is pasted into may say otherwise.
 std::string ring_option(const CommonOptions& common) {
-    std::string directory = common.ring_directory;
-    const char* const said = std::getenv("TITANTRACE_RING_DIR");
+    const std::string directory =
+        common.no_rings ? common.ring_directory : chosen_ring_directory(common.ring_directory);
     std::error_code ignored;
-    if (directory.empty() && !common.no_rings && said != nullptr && std::filesystem::is_directory(said, ignored)) {
-        directory = said;
-    }
-    return directory.empty() ? std::string() : " --ring-dir " + shell_quoted(printable(directory));
+    const bool is_there = std::filesystem::is_directory(directory, ignored);
+    return is_there ? " --ring-dir " + shell_quoted(printable(directory)) : std::string();
 }
 
 }  // namespace

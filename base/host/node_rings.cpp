@@ -53,12 +53,17 @@ void add_of_all_users(const std::string& parent, std::vector<PrivateDir>& found)
 
 }  // namespace
 
+std::string chosen_ring_directory(const std::string& chosen) {
+    const char* const said = std::getenv("TITANTRACE_RING_DIR");
+    return !chosen.empty() || said == nullptr ? chosen : said;
+}
+
 RingDirectories ring_directories(const std::string& chosen) {
     if (!chosen.empty()) {
         return {chosen};
     }
-    const char* directory = std::getenv("TITANTRACE_RING_DIR");
-    RingDirectories found{directory != nullptr && *directory != '\0' ? directory : "/dev/shm"};
+    const std::string directory = chosen_ring_directory(chosen);
+    RingDirectories found{directory.empty() ? "/dev/shm" : directory};
     if (found.front() != "/tmp") {
         found.emplace_back("/tmp");
     }

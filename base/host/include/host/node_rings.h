@@ -10,6 +10,9 @@
 
 namespace titan {
 
+// `chosen` (an option), else what TITANTRACE_RING_DIR says; empty where neither names a directory.
+std::string chosen_ring_directory(const std::string& chosen);
+
 // Directories to search for rings: only `chosen` if it is set. Otherwise TITANTRACE_RING_DIR or /dev/shm, and /tmp,
 // which tracers fall back to when there is no room.
 using RingDirectories = std::vector<std::string>;
