@@ -440,7 +440,7 @@ struct Process {
     uint64_t timeout_ns = 0;  // taken from its record
     bool gpu_progress = false;
     format::GpuProgressMethod gpu_method{};
-    uint32_t gpu_sample = 1;         // every n-th launch is observed
+    uint32_t gpu_sample = 1;         // one step of n is observed, or one launch
     bool starts_seen = false;        // when calls start on the GPU is observed
     bool starts_with_ends = false;   // and each start was noted with its end, as far as this record shows
     bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record

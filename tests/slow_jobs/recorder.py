@@ -67,7 +67,7 @@ except OSError:
 class Witness(NamedTuple):
     """What a recorder was set to see."""
     device: str  # method of observing the device
-    sample: int  # of so many launches one
+    sample: int  # of so many steps one, or of so many launches
     health: bool
     names: bool  # of communicators
     offset_ns: int  # between the clocks of hosts, at most
@@ -222,7 +222,7 @@ class Image:
         else:
             self.issued[row] += 1
         entered, returned = recorder.at(rank, call.entered), recorder.at(rank, call.returned)
-        watched = self.witness.device != "off" and is_watched(call.launch, self.witness.sample)
+        watched = self.witness.device != "off" and is_watched(call.launch, self.step_of(call.step), self.witness.sample)
         started = finished = launch = 0
         state = ENQUEUED if returned else ENTERED
         if watched:
@@ -411,10 +411,17 @@ class Image:
             file.write(b"".join(out))
 
 
+def is_watched(launch: int, step: int, sample: int) -> bool:
+    """All launches of one step of each `sample`, and of the others one of each sample * sample; where no steps are
+    marked, one launch of each `sample`. The same ones on all ranks, and no place of them more often than the others."""
+    if step < 0:
+        return is_one_of("launch", launch, sample)
+    return is_one_of("step", step, sample) or is_one_of("launch", launch, sample * sample)
+
+
 @functools.lru_cache(maxsize=None)
-def is_watched(launch: int, sample: int) -> bool:
-    """One of each `sample` launches, no place of them more often than the others, the same ones on all ranks."""
-    return launch % sample == hash_of("launch %d" % (launch // sample)) % sample
+def is_one_of(what: str, number: int, of: int) -> bool:
+    return number % of == hash_of("%s %d" % (what, number // of)) % of
 
 
 def hash_of(text: str) -> int:

@@ -20,10 +20,18 @@ bool can_write(const DriverApi& driver) {
            driver.mem_host_get_device_pointer != nullptr;
 }
 
-// One of each `sample` launches, the same ones on all ranks. Which one differs from the ones before: where steps
-// consist of a multiple of `sample` launches, each place of a step is observed in some of them.
-bool is_observed(uint64_t number, uint32_t sample) {
-    return sample <= 1 || number % sample == mix_hash(sample, number / sample) % sample;
+// One of each `count`, the same ones on all ranks. Which one differs from the ones before: what recurs in each n-th is
+// observed at times, whatever n is.
+bool is_one_of(uint64_t count, uint64_t number) { return number % count == mix_hash(count, number / count) % count; }
+
+// All launches of one step of each `sample`: a whole step tells what some launches of each do not. In the other steps
+// a few show that the GPU goes on.
+bool is_observed(uint64_t number, int64_t step, uint64_t sample) {
+    if (sample <= 1) {
+        return true;
+    }
+    return step < 0 ? is_one_of(sample, number)
+                    : is_one_of(sample, static_cast<uint64_t>(step)) || is_one_of(sample * sample, number);
 }
 
 }  // namespace
@@ -116,7 +124,7 @@ void GpuProgress::begin(Launch& launch, const void* stream) {
     launch = Launch{};
     launch.stream = stream;
     const uint64_t number = launches_.fetch_add(1, std::memory_order_relaxed);
-    if (!is_observed(number, recording_->config.gpu_progress.sample)) {
+    if (!is_observed(number, load_field(recording_->header->step), recording_->config.gpu_progress.sample)) {
         return;
     }
     void* const context = context_of(recording_->driver, stream);

@@ -130,7 +130,7 @@ struct RingHeader {
     GpuProgressMethod gpu_progress;  // (later) method in force, kOff until the device is observed
     uint32_t nccl_version;           // ncclGetVersion(), 0 unknown
     int32_t driver_version;          // cuDriverGetVersion(), 0 unknown
-    uint32_t gpu_progress_sample;    // every n-th launch is observed; 0 and 1: every one
+    uint32_t gpu_progress_sample;    // one step of n (unmarked: one launch) is observed; 0 and 1: every one
     uint64_t groups;                 // NCCL groups opened so far
     uint64_t losses[kMaxLosses];     // indexed by format::Loss
 

@@ -258,6 +258,29 @@ TEST_CASE("of sampled launches the others are left alone, and nothing is claimed
     stream.run(stream.work.size());
 }
 
+TEST_CASE("where steps are marked, a sample has whole steps, and of the others a few launches") {
+    constexpr int kSteps = 90, kLaunches = 5;
+    uint32_t& sample = test::recording().config.gpu_progress.sample;
+    int64_t& step = test::recording().header->step;
+    sample = 3;
+    FakeStream stream{.context = &fake.first};
+    int whole = 0, others = 0;
+    for (step = 0; step < kSteps; ++step) {
+        int observed = 0;
+        for (int i = 0; i < kLaunches; ++i) {
+            observed += state_of(all_reduce(stream)) != CallState::kEnqueued ? 1 : 0;
+        }
+        whole += observed == kLaunches ? 1 : 0;
+        others += observed == kLaunches ? 0 : observed;
+        stream.run(stream.work.size());
+    }
+    sample = 1;
+    step = format::kNoStep;
+    CHECK(whole == kSteps / 3);
+    CHECK(others >= (kSteps - whole) * kLaunches / 9 / 2);
+    CHECK(others <= (kSteps - whole) * kLaunches / 9 * 2);
+}
+
 TEST_CASE("timing tells how long the device took, on the host's clock") {
     if (method() != "timing") {
         MESSAGE("runs elsewhere: this run is about " << std::string(method()));
