@@ -1,6 +1,8 @@
 #include "cause_search.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "robust.h"
 
@@ -29,9 +31,38 @@ CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& ste
       graph(steps),
       work(step_work(of, steps)),
       left_ns(work.work_ns),
+      compared_(steps.steps),
+      places_(steps.steps),
       recorded_(recorded_durations(steps)),
       replayed_ns_(replay(steps, recorded_)) {
+    std::iota(compared_.begin(), compared_.end(), 0);
+    places_ = compared_;
     find_usual_slots();
+}
+
+CauseSearch::CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps)
+    : run(other.run),
+      timing(other.timing),
+      graph(other.graph),
+      work(other.work.of_steps(steps)),
+      left_ns(other.left_ns.of_steps(steps)),
+      compared_(std::move(steps)),
+      places_(graph.steps, kNoIndex),
+      recorded_(other.recorded_),
+      replayed_ns_(other.replayed_ns_) {
+    for (uint32_t i = 0; i < compared_.size(); ++i) {
+        places_[compared_[i]] = i;
+    }
+    find_usual_slots();
+}
+
+int64_t CauseSearch::number_of(size_t step) const {
+    return int64_t{graph.first_step} + (step < compared() ? compared_[step] : compared_.back() + 1);
+}
+
+size_t CauseSearch::step_of_number(int64_t number) const {
+    const auto found = std::lower_bound(compared_.begin(), compared_.end(), number - graph.first_step);
+    return static_cast<size_t>(found - compared_.begin());
 }
 
 void CauseSearch::find_usual_slots() {
@@ -43,13 +74,12 @@ void CauseSearch::find_usual_slots() {
         size_t every = std::max<size_t>(1, all / kMostSamples);
         every += every % 2 == 0 && steps() % 2 == 0 ? 1 : 0;  // so that all steps come in turns
         for (const size_t r : by_role[role]) {
-            for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
-                const StepNode& node = graph.nodes[n];
-                if ((r * steps() + node.step) % every == 0) {
-                    samples.resize(std::max<size_t>(samples.size(), node.slot + 1));
-                    samples[node.slot].push_back(static_cast<double>(node.own_ns));
+            for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
+                samples.resize(std::max<size_t>(samples.size(), end - first));
+                for (uint32_t n = first; n < end && (r * steps() + step) % every == 0; ++n) {
+                    samples[graph.nodes[n].slot].push_back(static_cast<double>(graph.nodes[n].own_ns));
                 }
-            }
+            });
         }
         for (std::vector<double>& of_slot : samples) {
             usual_slot_ns_[role].push_back(static_cast<float>(median_of(std::move(of_slot))));
@@ -85,10 +115,12 @@ double CauseSearch::excess_ns(size_t rank, uint32_t node) const {
 RankSteps CauseSearch::surplus_ns() const {
     RankSteps surplus(ranks(), steps());
     for (size_t r = 0; r < ranks(); ++r) {
-        for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
-            surplus.at(r, graph.nodes[n].step) += graph.nodes[n].beside ? 0 : excess_ns(r, n);
-        }
-        surplus.at(r, graph.steps) = std::max(0.0, graph.tail_ns[r]);
+        for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
+            for (uint32_t n = first; n < end; ++n) {
+                surplus.at(r, step) += graph.nodes[n].beside ? 0 : excess_ns(r, n);
+            }
+        });
+        surplus.at(r, compared()) = std::max(0.0, graph.tail_ns[r]);
         for (size_t s = 0; s < steps(); ++s) {
             const double explained_ns = work.work_ns.at(r, s) - left_ns.at(r, s);
             surplus.at(r, s) = std::max(0.0, surplus.at(r, s) - std::max(0.0, explained_ns));
@@ -117,7 +149,7 @@ std::vector<double> CauseSearch::usual_of_ranks(const RankSteps& values) const {
 // Where only every n-th call was seen, the others held all ranks up by as much, which seems time of their own.
 RankSteps CauseSearch::with_unseen(const RankSteps& amounts_ns) const {
     RankSteps all = amounts_ns;
-    for (size_t s = 0; s < steps() && graph.has_unseen(); ++s) {
+    for (size_t s = 0; s < steps() && has_unseen(); ++s) {
         const std::vector<double> here = amounts_ns.of_step(s);
         const double most_ns = *std::max_element(here.begin(), here.end());
         for (size_t r = 0; r < ranks(); ++r) {
@@ -131,14 +163,14 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
     Durations edited = recorded_;
     const RankSteps amounts_ns = with_unseen(seen_ns);
     for (size_t r = 0; r < ranks(); ++r) {
-        graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
+        for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
             double longer_ns = 0;
             double own_ns = 0;
             for (uint32_t n = first; n < end; ++n) {
                 longer_ns += graph.nodes[n].beside ? 0 : excess_ns(r, n);
                 own_ns += graph.nodes[n].beside ? 0 : static_cast<double>(recorded_.own_ns[n]);
             }
-            const double amount_ns = std::min(amounts_ns.at(r, graph.nodes[first].step), own_ns);
+            const double amount_ns = std::min(amounts_ns.at(r, step), own_ns);
             const double of_excess = amount_ns > 0 && longer_ns > 0 ? std::min(1.0, amount_ns / longer_ns) : 0;
             const double rest_ns = own_ns - of_excess * longer_ns;
             const double scale = rest_ns > 0 ? (own_ns - amount_ns) / rest_ns : 0;
@@ -147,7 +179,7 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
                 edited.own_ns[n] = static_cast<float>(kept_ns * scale);
             }
         });
-        edited.tail_ns[r] = std::max(0.0, edited.tail_ns[r] - amounts_ns.at(r, graph.steps));
+        edited.tail_ns[r] = std::max(0.0, edited.tail_ns[r] - amounts_ns.at(r, compared()));
     }
     return edited;
 }
@@ -156,15 +188,16 @@ double CauseSearch::cost_ns(const Durations& durations) const {
     if (replayed_ns_ <= 0) {
         return 0;
     }
-    return graph.step_ns * (replayed_ns_ - replay(graph, durations)) / replayed_ns_;
+    const double all = static_cast<double>(graph.steps) / static_cast<double>(compared());
+    return all * graph.step_ns * (replayed_ns_ - replay(graph, durations)) / replayed_ns_;
 }
 
 bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
     // Where less is seen, more of it is needed.
-    const double least = graph.has_unseen() ? kLeastShareOfSampled * graph.sample
-                         : graph.filled_in  ? kLeastShareOfFilledIn
-                                            : kLeastShareOfStep;
+    const double least = has_unseen()          ? kLeastShareOfSampled * graph.sample
+                         : !sees_each_launch() ? kLeastShareOfFilledIn
+                                               : kLeastShareOfStep;
     if (cause.cost_ns < least * graph.step_ns) {
         return false;
     }
@@ -185,7 +218,7 @@ bool CauseSearch::add(SlowCause cause, const RankSteps& amounts_ns) {
 }
 
 std::optional<int64_t> CauseSearch::since(size_t step) const {
-    return step <= 1 ? std::nullopt : std::optional<int64_t>(graph.first_step + static_cast<int64_t>(step));
+    return step <= 1 ? std::nullopt : std::optional<int64_t>(number_of(step));
 }
 
 std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {

@@ -1,4 +1,5 @@
-// What recognisers of causes share: the steps as recorded, what is not explained yet, and what an edit would gain.
+// What recognisers of causes share: the steps that they compare, what is not explained yet, and what an edit would
+// gain.
 #pragma once
 
 #include <string>
@@ -10,11 +11,16 @@
 
 namespace titan::analyzer {
 
+enum class HowOften : uint8_t { kSeldom, kInMostSteps, kAny };
+
 inline constexpr double kLeastShareOfStep = 0.015;  // cost of a cause worth telling
 
 class CauseSearch {
   public:
+    // Compares all steps.
     CauseSearch(const Run& run, const Timing& timing, const StepGraph& graph);
+    // Compares these steps alone, in what `other`, which compares all, has left.
+    CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps);
 
     const Run& run;
     const Timing& timing;
@@ -28,7 +34,26 @@ class CauseSearch {
     std::vector<int> all_ranks() const;  // their numbers, sorted
     double step_ns() const { return graph.step_ns; }
     size_t ranks() const { return graph.ranks(); }
-    size_t steps() const { return graph.steps + 1; }  // with what is behind the calls of the last one
+    // Steps are numbered here from 0 on, in the order in which they are compared.
+    size_t compared() const { return compared_.size(); }
+    size_t steps() const { return compared() + 1; }  // with what is behind the calls of the last one
+    // As the program numbers it.
+    int64_t number_of(size_t step) const;
+    // The step of that number, or the one behind it; the last one where there is none.
+    size_t step_of_number(int64_t number) const;
+    // Of the steps that are compared each launch was seen.
+    bool sees_each_launch() const { return graph.sample == 1 || compared() < graph.steps; }
+    bool has_unseen() const { return !sees_each_launch() && !graph.filled_in; }
+    bool tells_gpu_work() const { return graph.by_device && !has_unseen(); }
+    // Calls visit(first, end, step) for each step of a rank that is compared and has nodes: they are [first, end).
+    template <typename Visit>
+    void for_each_step(size_t rank, const Visit& visit) const {
+        graph.for_each_step(rank, [&](uint32_t first, uint32_t end) {
+            if (const uint32_t step = places_[graph.nodes[first].step]; step != kNoIndex) {
+                visit(first, end, size_t{step});
+            }
+        });
+    }
     // The middle of the ranks that do the same work, in each step; of a rank without such its own usual time.
     RankSteps usual_of_peers(const RankSteps& values) const;
     // By how much nodes are longer than usual where they are, without what recognised causes take. A rank that is held
@@ -57,17 +82,21 @@ class CauseSearch {
     double excess_ns(size_t rank, uint32_t node) const;
     RankSteps with_unseen(const RankSteps& amounts_ns) const;
 
+    std::vector<uint32_t> compared_;  // indexes of the graph's steps
+    std::vector<uint32_t> places_;    // by the graph's step: index here, kNoIndex: it is not compared
     Durations recorded_;
     double replayed_ns_ = 0;
     std::vector<std::vector<float>> usual_slot_ns_;  // by role, then by slot
 };
 
-// In the order in which they look.
-void find_host_parts(CauseSearch& search);
+// In the order in which they look. What happens now and then is looked for in all steps, as the host's record tells it;
+void find_host_parts(CauseSearch& search, HowOften how_often);
+void find_pauses_of_all(CauseSearch& search);
+// all else in those in which each launch was seen, if there are such.
 void find_slow_links(CauseSearch& search);
 void find_uneven_sequences(CauseSearch& search);
 void find_uneven_stages(CauseSearch& search);
-void find_pauses(CauseSearch& search);
+void find_pauses_of_ranks(CauseSearch& search);
 void find_slow_ranks(CauseSearch& search);
 void find_everyone(CauseSearch& search);
 

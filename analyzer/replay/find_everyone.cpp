@@ -42,7 +42,7 @@ size_t best_cut(const std::vector<double>& values) {
 }  // namespace
 
 void find_everyone(CauseSearch& search) {
-    if (search.graph.has_unseen()) {  // what all wait for in a call that nobody saw looks like their work
+    if (search.has_unseen()) {  // what all wait for in a call that nobody saw looks like their work
         return;
     }
     std::vector<double> of_steps;  // the middle rank's work, as a share of its usual
@@ -87,8 +87,7 @@ void find_everyone(CauseSearch& search) {
     cause.ranks = search.all_ranks();
     cause.since_step = search.since(cut);
     cause.evidence.push_back(fmt::format("{} of {} ranks work {:.0f}% longer from step {} on than before", slower,
-                                         search.ranks(), 100 * (behind / before - 1),
-                                         search.graph.first_step + static_cast<int64_t>(cut)));
+                                         search.ranks(), 100 * (behind / before - 1), search.number_of(cut)));
     search.add(std::move(cause), amounts_ns);
 }
 

@@ -89,7 +89,7 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
         }
     }
     cause.evidence.push_back(fmt::format("{} take up to {} in a step, in {} of {} steps of {}", row.words,
-                                         fine_duration_text(most_ns), struck, cause.ranks.size() * search.graph.steps,
+                                         fine_duration_text(most_ns), struck, cause.ranks.size() * search.compared(),
                                          counted(cause.ranks.size(), "rank")));
     if (row.of_class == CauseClass::kAllocatorChurn) {
         cause.evidence.push_back(
@@ -98,10 +98,20 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
     search.add(std::move(cause), delays_ns);
 }
 
+bool is_in_most_steps(const RankSteps& delays_ns) {
+    size_t struck = 0;
+    for (size_t s = 0; s < delays_ns.steps(); ++s) {
+        const std::vector<double> here = delays_ns.of_step(s);
+        struck += std::any_of(here.begin(), here.end(), [](double ns) { return ns > 0; }) ? 1 : 0;
+    }
+    return static_cast<double>(struck) > kOften * static_cast<double>(delays_ns.steps());
+}
+
 // Where a few have most of it, what all have a little of is a cause of its own.
-void find_host_part(CauseSearch& search, const HostCause& row) {
+void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_often) {
     RankSteps of_most = delays_of(search, search.work.of(row.part), row.marks);
-    if (of_most.sum() <= 0) {
+    const bool is_asked = how_often == HowOften::kAny || is_in_most_steps(of_most) == (how_often != HowOften::kSeldom);
+    if (of_most.sum() <= 0 || !is_asked) {
         return;
     }
     const std::vector<int> most = search.struck_ranks(of_most);
@@ -121,9 +131,9 @@ void find_host_part(CauseSearch& search, const HostCause& row) {
 
 }  // namespace
 
-void find_host_parts(CauseSearch& search) {
+void find_host_parts(CauseSearch& search, HowOften how_often) {
     for (const HostCause& row : kHostCauses) {
-        find_host_part(search, row);
+        find_host_part(search, row, how_often);
     }
 }
 

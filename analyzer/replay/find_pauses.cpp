@@ -95,6 +95,8 @@ double share_in_one_piece(const CauseSearch& search, const RankSteps& pauses_ns)
     return pause_ns > 0 ? piece_ns / pause_ns : 0;
 }
 
+}  // namespace
+
 void find_pauses_of_ranks(CauseSearch& search) {
     const RankSteps usual_ns = search.usual_of_peers(search.left_ns);
     const RankSteps pauses_ns = pauses_of(search, usual_ns, kPlain);
@@ -124,6 +126,9 @@ void find_pauses_of_ranks(CauseSearch& search) {
 }
 
 void find_pauses_of_all(CauseSearch& search) {
+    if (search.has_unseen()) {  // steps differ by which of their calls were seen
+        return;
+    }
     std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
     RankSteps pauses_ns(search.ranks(), search.steps());
     std::vector<size_t> when;
@@ -165,15 +170,6 @@ void find_pauses_of_all(CauseSearch& search) {
                     "span says what for",
                     every, when.size()));
     search.add(std::move(cause), pauses_ns);
-}
-
-}  // namespace
-
-void find_pauses(CauseSearch& search) {
-    if (!search.graph.has_unseen()) {  // else steps differ by which of their calls were seen
-        find_pauses_of_all(search);
-    }
-    find_pauses_of_ranks(search);
 }
 
 }  // namespace titan::analyzer

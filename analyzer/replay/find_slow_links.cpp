@@ -24,7 +24,7 @@ struct Route {
     StepRoute of;                // of several meetings between the same two ranks the first one
     std::vector<double> ran_ns;  // node by node
     std::vector<uint32_t> nodes;
-    std::vector<uint32_t> steps;
+    std::vector<size_t> steps;
     double median_ns = 0;
     double slow_ns = 0;  // since it is slow
     double usual_ns = 0;
@@ -82,17 +82,19 @@ class SlowLinks {
         const StepGraph& graph = search_.graph;
         std::map<Way, Route> routes;
         for (size_t r = 0; r < graph.ranks(); ++r) {
-            for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
-                const std::optional<Way> way = graph.nodes[n].run_ns > 0 ? way_of(n) : std::nullopt;
-                if (!way) {
-                    continue;
+            search_.for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
+                for (uint32_t n = first; n < end; ++n) {
+                    const std::optional<Way> way = graph.nodes[n].run_ns > 0 ? way_of(n) : std::nullopt;
+                    if (!way) {
+                        continue;
+                    }
+                    Route& route = routes[*way];
+                    route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
+                    route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
+                    route.nodes.push_back(n);
+                    route.steps.push_back(step);
                 }
-                Route& route = routes[*way];
-                route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
-                route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
-                route.nodes.push_back(n);
-                route.steps.push_back(graph.nodes[n].step);
-            }
+            });
         }
         for (auto& [way, route] : routes) {
             if (route.ran_ns.size() >= kLeastCalls) {
@@ -116,11 +118,11 @@ class SlowLinks {
     // The step at which the calls became slow; 0 where they always were.
     size_t onset(const Route& route, double usual_ns) const {
         std::vector<double> of_step;
-        for (size_t s = 0; s < search_.graph.steps; ++s) {
+        for (size_t s = 0; s < search_.compared(); ++s) {
             of_step.push_back(median_in(route, s, s + 1));
         }
         const double between_ns = (usual_ns + quantile_of(of_step, 0.75)) / 2;
-        size_t first = search_.graph.steps;
+        size_t first = search_.compared();
         while (first > 0 && (of_step[first - 1] > between_ns || of_step[first - 1] == 0)) {
             --first;
         }
@@ -144,7 +146,7 @@ class SlowLinks {
 
     void judge_by_past(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
         for (Route& route : routes) {
-            if (is_slow_since(route) && route.first_step + kLeastSlowSteps <= search_.graph.steps &&
+            if (is_slow_since(route) && route.first_step + kLeastSlowSteps <= search_.compared() &&
                 route.slow_ns > kTimesLike * median_in(route, 0, route.first_step)) {
                 slow.push_back(&route);
             }
@@ -154,8 +156,8 @@ class SlowLinks {
     bool is_slow(Route& route, double usual_ns) const {
         route.usual_ns = usual_ns;
         route.first_step = onset(route, usual_ns);
-        route.slow_ns = median_in(route, route.first_step, search_.graph.steps);
-        return route.first_step + 2 < search_.graph.steps && route.slow_ns > kTimesLike * usual_ns &&
+        route.slow_ns = median_in(route, route.first_step, search_.compared());
+        return route.first_step + 2 < search_.compared() && route.slow_ns > kTimesLike * usual_ns &&
                route.slow_ns > usual_ns + kLeastNs;
     }
 
@@ -192,7 +194,7 @@ class SlowLinks {
         Durations without = search_.recorded();
         SlowCause cause;
         cause.of_class = CauseClass::kSlowLink;
-        size_t first = search_.graph.steps;
+        size_t first = search_.compared();
         const Route* worst = slow.front();
         std::set<int> ranks;
         for (const Route* route : slow) {
@@ -230,7 +232,7 @@ class SlowLinks {
 }  // namespace
 
 void find_slow_links(CauseSearch& search) {
-    if (search.graph.tells_gpu_work()) {
+    if (search.tells_gpu_work()) {
         SlowLinks(search).find();
     }
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -18,6 +19,7 @@ namespace {
 constexpr double kLeastExcess = 0.02;  // share of a step
 constexpr double kAboveSpread = 2;     // times what steps of one rank differ by
 constexpr double kMostOfHost = 0.7;    // share of a host's ranks
+constexpr double kHalfOfHost = 0.5;    // where it has stages of a pipeline, one of which hides that the other is late
 constexpr double kLikeItsHost = 0.4;   // share of the mean of its host's ranks
 constexpr size_t kFewSuspects = 32;
 constexpr double kMostlyHost = 0.4;  // share of the excess that the host was busy longer
@@ -94,11 +96,11 @@ class SlowRanks {
     }
 
     void judge(std::vector<Suspect>& suspects) const {
-        std::vector<double> beside;  // by how much single steps differ from the usual of their suspect
+        std::vector<double>
+            beside;  // by how much single steps differ: what changes once, for all behind it, does not count
         for (const Suspect& suspect : suspects) {
-            const double usual_ns = median_of(suspect.excess_ns);
-            for (const double ns : suspect.excess_ns) {
-                beside.push_back(ns - usual_ns);
+            for (size_t i = 1; i < suspect.excess_ns.size(); ++i) {
+                beside.push_back((suspect.excess_ns[i] - suspect.excess_ns[i - 1]) / std::sqrt(2.0));
             }
         }
         ShapeLimits limits;
@@ -147,10 +149,7 @@ class SlowRanks {
                 continue;
             }
             LateShape shape = known.shape;
-            const auto step_of = [&](size_t key) {
-                return static_cast<size_t>(std::clamp<int64_t>(axis.keys[key] - search_.graph.first_step, 0,
-                                                               static_cast<int64_t>(search_.steps()) - 1));
-            };
+            const auto step_of = [&](size_t key) { return search_.step_of_number(axis.keys[key]); };
             shape.first = step_of(known.shape.first);
             shape.last = step_of(known.shape.last);
             return shape;
@@ -176,7 +175,8 @@ class SlowRanks {
         }
         const bool is_by_host_alone = std::all_of(suspect.ranks.begin(), suspect.ranks.end(),
                                                   [&](size_t r) { return excess_.is_of_host_alone(r); });
-        return static_cast<double>(struck) >= kMostOfHost * static_cast<double>(suspect.ranks.size()) &&
+        const double least = is_by_host_alone ? kHalfOfHost : kMostOfHost;
+        return static_cast<double>(struck) >= least * static_cast<double>(suspect.ranks.size()) &&
                (!is_by_host_alone || is_of_host(suspect));
     }
 
@@ -209,9 +209,9 @@ class SlowRanks {
     void say_excess(const Suspect& suspect, SlowCause& cause) const {
         const LateShape& shape = suspect.shape;
         const std::string when = shape.pattern == LatePattern::kPersistent ? "in each step"
-                                 : shape.pattern == LatePattern::kPeriodic
+                                 : shape.pattern == LatePattern::kPeriodic && search_.compared() == search_.graph.steps
                                      ? fmt::format("every {} steps", shape.every)
-                                     : fmt::format("in {} of {} steps", shape.hits, search_.graph.steps);
+                                     : fmt::format("in {} of {} steps", shape.hits, search_.compared());
         cause.evidence.push_back(fmt::format("works {} longer than the ranks that do the same, {} (median)",
                                              fine_duration_text(shape.typical_ns), when));
     }
@@ -240,7 +240,7 @@ class SlowRanks {
 
 void find_slow_ranks(CauseSearch& search) {
     SlowRanks(search, Against::kOwnHost).find();
-    if (!search.graph.has_unseen()) {  // else nobody knows whether a host was late
+    if (!search.has_unseen()) {  // else nobody knows whether a host was late
         SlowRanks(search, Against::kOtherHosts).find();
     }
 }

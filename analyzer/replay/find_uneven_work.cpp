@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "cause_search.h"
 #include "host/words.h"
@@ -39,8 +40,8 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
     return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
-// How much the nodes of a slot differ over ranks that do the same and over steps, as a share of their usual length; and
-// what they would take if they were even.
+// How much the nodes of a slot that follow the same call differ over ranks that do the same and over steps, as a share
+// of their usual length; and what they would take if they were even.
 struct Evenness {
     double spread = 0;  // mean over the nodes' time
     Durations even;
@@ -48,11 +49,15 @@ struct Evenness {
 
 Evenness evenness_of(const CauseSearch& search) {
     const StepGraph& graph = search.graph;
-    std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> slots;
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::vector<uint32_t>> slots;
     for (size_t r = 0; r < search.ranks(); ++r) {
-        for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
-            slots[{graph.roles[r], graph.nodes[n].slot}].push_back(n);
-        }
+        search.for_each_step(r, [&](uint32_t first, uint32_t end, size_t) {
+            for (uint32_t n = first; n < end; ++n) {
+                if (!graph.nodes[n].runs_ahead) {
+                    slots[{graph.roles[r], graph.nodes[n].slot, graph.follows(n)}].push_back(n);
+                }
+            }
+        });
     }
     Evenness result{0, search.recorded()};
     double all_ns = 0;
@@ -81,14 +86,14 @@ Evenness evenness_of(const CauseSearch& search) {
 // By slot of a rank's large nodes: by how much its own time changes from step to step. What changes once, for all steps
 // behind it, is no length of a sequence.
 std::vector<std::vector<double>> changes_of(const CauseSearch& search, size_t rank) {
-    const StepGraph& graph = search.graph;
     std::vector<std::vector<double>> parts;
-    for (uint32_t n = graph.begin[rank]; n < graph.begin[rank + 1]; ++n) {
-        const StepNode& node = graph.nodes[n];
-        parts.resize(std::max<size_t>(parts.size(), node.slot + 1));
-        parts[node.slot].resize(search.steps(), 0);
-        parts[node.slot][node.step] = static_cast<double>(search.recorded().own_ns[n]);
-    }
+    search.for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
+        parts.resize(std::max<size_t>(parts.size(), end - first), std::vector<double>(search.steps(), 0));
+        for (uint32_t n = first; n < end; ++n) {
+            parts[n - first][step] =
+                search.graph.nodes[n].runs_ahead ? 0 : static_cast<double>(search.recorded().own_ns[n]);
+        }
+    });
     std::erase_if(parts, [&](const std::vector<double>& part) {
         return part.empty() || median_of(part) < kLargePart * search.step_ns();
     });
@@ -138,7 +143,7 @@ double later_hosts_ns(const CauseSearch& search, const std::vector<size_t>& rank
 }  // namespace
 
 void find_uneven_sequences(CauseSearch& search) {
-    if (search.ranks() < 2 || search.graph.sample > 1) {  // else it is other calls that are seen in each step
+    if (search.ranks() < 2 || !search.sees_each_launch()) {  // else it is other calls that are seen in each step
         return;
     }
     Evenness evenness = evenness_of(search);
@@ -165,7 +170,7 @@ void find_uneven_sequences(CauseSearch& search) {
 }
 
 void find_uneven_stages(CauseSearch& search) {
-    if (!search.graph.tells_gpu_work()) {
+    if (!search.tells_gpu_work()) {
         return;
     }
     std::map<int, std::vector<size_t>> by_stage;
@@ -193,7 +198,7 @@ void find_uneven_stages(CauseSearch& search) {
         mean_ns += work_ns[stage] / static_cast<double>(by_stage.size());
         heaviest = work_ns[stage] > work_ns[heaviest] ? stage : heaviest;
     }
-    const double least = search.graph.filled_in ? kUnevenStageFilledIn : kUnevenStage;
+    const double least = search.sees_each_launch() ? kUnevenStage : kUnevenStageFilledIn;
     if (work_ns[heaviest] < least * mean_ns ||
         later_hosts_ns(search, by_stage[heaviest]) > kHostsPart * (work_ns[heaviest] - mean_ns)) {
         return;

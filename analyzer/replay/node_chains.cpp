@@ -82,7 +82,7 @@ class Chains {
             for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
                 Following& slot = slot_of(r, n);
                 look_back(r, n, [&](uint32_t other, size_t distance) {
-                    if (raw_[other].ended_ns != 0) {
+                    if (raw_[other].ended_ns != 0 && !raw_[n].is_estimate && !raw_[other].is_estimate) {
                         ++slot.met[distance];
                         slot.earlier[distance] += raw_[n].arrived_ns + known_ns_[r] < raw_[other].ended_ns ? 1 : 0;
                     }
@@ -174,7 +174,7 @@ class Chains {
         std::vector<Counts> counts(slots_[graph_.roles[r]].size());
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             const uint32_t before = graph_.nodes[n].before;
-            if (!graph_.nodes[n].after_end || !is_like(before, n)) {
+            if (!graph_.nodes[n].after_end || !is_like(before, n) || raw_[n].is_estimate || raw_[before].is_estimate) {
                 continue;
             }
             const auto known_ns = static_cast<double>(known_ns_[r]);
@@ -210,14 +210,14 @@ bool queued(const RawNode& node, const RawNode& after, int64_t known_ns) {
 }
 
 // By rank: how long its GPU works, as a share of what those do that do the same, where none of it is hidden.
-std::vector<double> share_of_peers(const StepGraph& graph) {
+std::vector<double> share_of_peers(const std::vector<RawNode>& raw, const StepGraph& graph) {
     std::vector<double> seen_ns(graph.ranks(), 0);
     std::vector<std::vector<double>> by_role;
     for (size_t r = 0; r < graph.ranks(); ++r) {
         for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
             const StepNode& node = graph.nodes[n];
-            seen_ns[r] +=
-                node.after == kNoIndex && !node.host_late ? static_cast<double>(std::max(0.0F, node.own_ns)) : 0;
+            const bool tells = node.after == kNoIndex && !node.host_late && !raw[n].is_estimate;
+            seen_ns[r] += tells ? static_cast<double>(std::max(0.0F, node.own_ns)) : 0;
         }
         by_role.resize(std::max<size_t>(by_role.size(), graph.roles[r] + 1));
         by_role[graph.roles[r]].push_back(seen_ns[r]);
@@ -238,19 +238,20 @@ void chain_nodes(const std::vector<RawNode>& raw, const std::vector<int64_t>& kn
 }
 
 void bound_queued(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph) {
-    const std::vector<double> shares = share_of_peers(graph);
+    const std::vector<double> shares = share_of_peers(raw, graph);
     std::map<std::pair<uint32_t, uint32_t>, std::vector<double>> free_ns;  // by role and slot
     const auto for_each_overlapping = [&](const auto& visit) {
         for (size_t r = 0; r < graph.ranks(); ++r) {
             for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
                 if (const uint32_t after = graph.nodes[n].after; after != kNoIndex) {
-                    visit(r, graph.nodes[n], queued(raw[n], raw[after], known_ns[r]));
+                    visit(r, n, queued(raw[n], raw[after], known_ns[r]));
                 }
             }
         }
     };
-    for_each_overlapping([&](size_t r, const StepNode& node, bool is_queued) {
-        if (!is_queued && !node.host_late) {
+    for_each_overlapping([&](size_t r, uint32_t n, bool is_queued) {
+        const StepNode& node = graph.nodes[n];
+        if (!is_queued && !node.host_late && !raw[n].is_estimate) {
             free_ns[{graph.roles[r], node.slot}].push_back(static_cast<double>(node.own_ns) / shares[r]);
         }
     });
@@ -258,7 +259,8 @@ void bound_queued(const std::vector<RawNode>& raw, const std::vector<int64_t>& k
     for (auto& [slot, of_slot] : free_ns) {
         usual_ns[slot] = median_of(std::move(of_slot));
     }
-    for_each_overlapping([&](size_t r, StepNode& node, bool is_queued) {
+    for_each_overlapping([&](size_t r, uint32_t n, bool is_queued) {
+        StepNode& node = graph.nodes[n];
         const auto usual = usual_ns.find({graph.roles[r], node.slot});
         if (is_queued && usual != usual_ns.end()) {
             node.own_ns = std::min(node.own_ns, static_cast<float>(usual->second * shares[r]));

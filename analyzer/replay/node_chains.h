@@ -16,6 +16,7 @@ struct RawNode {
     uint32_t step = 0;
     uint32_t row = kNoIndex;
     OpKind kind{};
+    bool is_estimate = false;  // nobody saw it: its times are those of other steps
 };
 
 // Fills `before`, `after` and `after_end` of the nodes, and `last`. `known_ns`: by rank, how late its device's times

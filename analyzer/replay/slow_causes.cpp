@@ -43,6 +43,29 @@ std::string filled(std::string_view words, const std::string& whom) {
     return text;
 }
 
+std::vector<SlowCause> causes_of(const Run& run, const Timing& timing, const StepGraph& graph) {
+    CauseSearch of_all(run, timing, graph);
+    find_host_parts(of_all, graph.watched.empty() ? HowOften::kAny : HowOften::kSeldom);
+    find_pauses_of_all(of_all);
+    std::optional<CauseSearch> of_watched;
+    if (!graph.watched.empty()) {
+        of_watched.emplace(of_all, graph.watched);
+        find_host_parts(*of_watched, HowOften::kInMostSteps);
+    }
+    CauseSearch& search = of_watched ? *of_watched : of_all;
+    find_slow_links(search);
+    find_uneven_sequences(search);
+    find_uneven_stages(search);
+    find_pauses_of_ranks(search);
+    find_slow_ranks(search);
+    find_everyone(search);
+    std::vector<SlowCause> causes = std::move(of_all.causes);
+    if (of_watched) {
+        causes.insert(causes.end(), of_watched->causes.begin(), of_watched->causes.end());
+    }
+    return causes;
+}
+
 // Where the ranks of a cause stood, if their stacks were sampled.
 void add_samples(const Run& run, SlowCauses& all) {
     for (SlowCause& cause : all.causes) {
@@ -88,19 +111,15 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
             "one of {} launches is watched, and the same ones in each step: slow links, uneven stages and what slows "
             "all ranks the record cannot tell, and what a step would be without a cause only roughly",
             graph.sample));
+    } else if (!graph.watched.empty()) {
+        all.missing.push_back(
+            fmt::format("the GPUs were watched in {} of {} steps: the others are taken to be like them",
+                        graph.watched.size(), graph.steps));
     } else if (graph.filled_in) {
         all.missing.push_back(
             fmt::format("one of {} launches is watched: when the others ran is taken from other steps", graph.sample));
     }
-    CauseSearch search(run, timing, graph);
-    find_host_parts(search);
-    find_slow_links(search);
-    find_uneven_sequences(search);
-    find_uneven_stages(search);
-    find_pauses(search);
-    find_slow_ranks(search);
-    find_everyone(search);
-    all.causes = std::move(search.causes);
+    all.causes = causes_of(run, timing, graph);
     for (SlowCause& cause : all.causes) {
         settle_since(cause, timing);
     }

@@ -12,6 +12,7 @@
 #include "graph_order.h"
 #include "host/words.h"
 #include "node_chains.h"
+#include "run_ahead.h"
 #include "same_work.h"
 #include "unseen_launches.h"
 
@@ -22,6 +23,8 @@ constexpr uint32_t kLeastSteps = 4;
 constexpr int64_t kMostSteps = 8192;        // numbers that lie so far apart count something else
 constexpr int64_t kFilledInNs = 2'000'000;  // how exact moments are that nobody saw
 constexpr double kFilledInShare = 0.02;     // of a step, likewise
+constexpr double kWatched = 0.95;           // share of a step's calls that were seen to end
+constexpr size_t kLeastWatched = 8;         // steps
 constexpr double kGoodClockNs = 3e6;        // bound of an aligned clock
 constexpr uint32_t kMostApart = 1 << 20;    // of sequence numbers of one communicator: more is damage
 
@@ -351,11 +354,36 @@ class GraphBuilder {
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             moments.push_back(moments_of(r));
         }
-        if (fill_unseen(moments, clocks_, graph_, raw_)) {
-            graph_.filled_in = true;
-            for (int64_t& known_ns : known_ns_) {
-                known_ns = std::max({known_ns, kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
+        find_watched_steps();
+        for (RawNode& node : raw_) {
+            node.is_estimate = !graph_.watched.empty() && node.arrived_ns == 0 && node.ended_ns == 0;
+        }
+        if (!fill_unseen(moments, clocks_, graph_, raw_)) {
+            graph_.watched.clear();
+            return;
+        }
+        graph_.filled_in = true;
+        for (int64_t& known_ns : known_ns_) {
+            known_ns = !graph_.watched.empty()
+                           ? known_ns
+                           : std::max({known_ns, kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
+        }
+    }
+
+    // Tracers that are to observe some launches alone observe all of a step at times.
+    void find_watched_steps() {
+        std::vector<size_t> all(graph_.steps, 0), seen(graph_.steps, 0);
+        for (const RawNode& node : raw_) {
+            ++all[node.step];
+            seen[node.step] += node.ended_ns != 0 ? 1 : 0;
+        }
+        for (uint32_t s = 0; s < graph_.steps; ++s) {
+            if (static_cast<double>(seen[s]) >= kWatched * static_cast<double>(all[s])) {
+                graph_.watched.push_back(s);
             }
+        }
+        if (graph_.watched.size() < kLeastWatched) {
+            graph_.watched.clear();
         }
     }
 
@@ -374,6 +402,7 @@ class GraphBuilder {
         }
         complete_arrivals();
         chain_nodes(raw_, known_ns_, came_, graph_);
+        find_those_ahead(raw_, known_ns_, graph_);
         fill_own_times();
         bound_queued(raw_, known_ns_, graph_);
         mark_beside();

@@ -77,6 +77,17 @@ std::vector<double> RankSteps::of_step(size_t step) const {
     return values;
 }
 
+RankSteps RankSteps::of_steps(const std::vector<uint32_t>& steps) const {
+    RankSteps some(ranks(), steps.size() + 1);
+    for (size_t rank = 0; rank < ranks(); ++rank) {
+        for (size_t i = 0; i < steps.size(); ++i) {
+            some.at(rank, i) = at(rank, steps[i]);
+        }
+        some.at(rank, steps.size()) = at(rank, steps_ - 1);
+    }
+    return some;
+}
+
 double RankSteps::middle_of(const std::vector<size_t>& ranks, size_t step) const {
     std::vector<double> values;
     for (const size_t rank : ranks) {
@@ -91,6 +102,15 @@ double RankSteps::sum() const {
         sum += value;
     }
     return sum;
+}
+
+StepWork StepWork::of_steps(const std::vector<uint32_t>& steps) const {
+    StepWork some{
+        work_ns.of_steps(steps), {}, host_late_ns.of_steps(steps), memory_calls.of_steps(steps), has_profiles};
+    for (const RankSteps& of_part : host_ns) {
+        some.host_ns.push_back(of_part.of_steps(steps));
+    }
+    return some;
 }
 
 StepWork step_work(const Run& run, const StepGraph& graph) {

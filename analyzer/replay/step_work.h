@@ -19,6 +19,8 @@ class RankSteps {
     double at(size_t rank, size_t step) const { return values_[rank * steps_ + step]; }
     std::vector<double> of_rank(size_t rank) const;
     std::vector<double> of_step(size_t step) const;
+    // Of these steps alone, and of what is behind the last one.
+    RankSteps of_steps(const std::vector<uint32_t>& steps) const;
     // The median of these ranks in that step.
     double middle_of(const std::vector<size_t>& ranks, size_t step) const;
     const std::vector<double>& all() const { return values_; }
@@ -41,6 +43,7 @@ struct StepWork {
     bool has_profiles = false;  // of all ranks and steps
 
     const RankSteps& of(HostPart part) const { return host_ns[static_cast<size_t>(part)]; }
+    StepWork of_steps(const std::vector<uint32_t>& steps) const;
 };
 
 StepWork step_work(const Run& run, const StepGraph& graph);

@@ -91,6 +91,44 @@ TEST_CASE("replay: without the slow rank the step takes what it takes in the job
     }
 }
 
+// As a tracer leaves them that is to observe one step of three.
+void forget_two_steps_of_three(analyzer::Run& run) {
+    for (analyzer::Process& process : run.processes) {
+        process.gpu_sample = 3;
+        const size_t oldest = process.history.size() - process.call_times.size();
+        size_t at = 0;
+        for (size_t i = 0; i < process.call_times.size(); ++i) {
+            while (at + 1 < process.steps.size() && process.steps[at + 1].first_call <= oldest + i) {
+                ++at;
+            }
+            if (process.steps[at].step % 3 != 1) {
+                process.call_times[i].started = process.call_times[i].ended = format::kNoIndex;
+            }
+        }
+    }
+}
+
+TEST_CASE("replay: whole steps that are watched tell as much as all steps") {
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+        const TimedOptions even = quiet_job(seed);
+        Slow slow(with_fault(even, TimedFault::kSlowKernels, 5, 0));
+        forget_two_steps_of_three(slow.run);
+        slow.look();
+        CAPTURE(seed);
+        REQUIRE(slow.causes.causes.size() == 1);
+        const SlowCause& cause = slow.causes.causes.front();
+        CHECK(cause.of_class == CauseClass::kSlowRankGpu);
+        CHECK(cause.ranks == std::vector<int>{5});
+        CHECK(slow.causes.without_ns(cause) == doctest::Approx(recorded_step_ns(even)).epsilon(0.05));
+        REQUIRE(slow.causes.missing.size() == 1);
+        CHECK(slow.causes.missing.front().starts_with("the GPUs were watched in "));
+        Slow nothing(even);
+        forget_two_steps_of_three(nothing.run);
+        nothing.look();
+        CHECK(nothing.causes.causes.empty());
+    }
+}
+
 TEST_CASE("replay: an even job has no cause") {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         const Slow slow(quiet_job(seed));

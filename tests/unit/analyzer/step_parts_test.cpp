@@ -3,6 +3,7 @@
 
 #include "node_chains.h"
 #include "replay.h"
+#include "run_ahead.h"
 #include "step_work.h"
 #include "unseen_launches.h"
 
@@ -88,6 +89,15 @@ TEST_CASE("replay: one rank of eight tells that sums of gradients run beside the
             CHECK(job.graph.nodes[n].after == n - 2);
             CHECK(!(job.graph.nodes[n].after_end && job.graph.nodes[n].before == n - 2));
         }
+    }
+}
+
+TEST_CASE(
+    "replay: gathers that come before the sums which the program calls before them run ahead of its computation") {
+    Nodes job = sharded_job();
+    find_those_ahead(job.raw, job.known_ns, job.graph);
+    for (uint32_t n = 0; n < job.raw.size(); ++n) {
+        CHECK(job.graph.nodes[n].runs_ahead == (job.raw[n].kind == format::OpKind::kAllGather));
     }
 }
 
