@@ -87,7 +87,7 @@ def error_of(truth: dict, said: Optional[float]) -> float:
 
 def record_of(truth: dict) -> str:
     job = truth["job"]
-    return "no GPU times" if job["device"] == "off" else "each launch" if job["sample"] == 1 else "one launch of %d" % (
+    return "no GPU times" if job["device"] == "off" else "each launch" if job["sample"] == 1 else "one in %d" % (
         job["sample"])
 
 
