@@ -11,7 +11,7 @@
 
 namespace titan::analyzer {
 
-enum class HowOften : uint8_t { kSeldom, kInMostSteps, kAny };
+enum class HowOften : uint8_t { kSeldom, kInMostSteps, kAny };  // which of the causes are looked for
 
 inline constexpr double kLeastShareOfStep = 0.015;  // cost of a cause worth telling
 
@@ -41,7 +41,7 @@ class CauseSearch {
     int64_t number_of(size_t step) const;
     // The step of that number, or the one behind it; the last one where there is none.
     size_t step_of_number(int64_t number) const;
-    // Of the steps that are compared each launch was seen.
+    // Each launch of the steps that are compared was seen.
     bool sees_each_launch() const { return graph.sample == 1 || compared() < graph.steps; }
     bool has_unseen() const { return !sees_each_launch() && !graph.filled_in; }
     bool tells_gpu_work() const { return graph.by_device && !has_unseen(); }
@@ -89,10 +89,10 @@ class CauseSearch {
     std::vector<std::vector<float>> usual_slot_ns_;  // by role, then by slot
 };
 
-// In the order in which they look. What happens now and then is looked for in all steps, as the host's record tells it;
+// In the order in which they look. What happens now and then shows in all steps, for the host's record is whole:
 void find_host_parts(CauseSearch& search, HowOften how_often);
 void find_pauses_of_all(CauseSearch& search);
-// all else in those in which each launch was seen, if there are such.
+// All else is looked for in the steps in which each launch was seen, if there are such:
 void find_slow_links(CauseSearch& search);
 void find_uneven_sequences(CauseSearch& search);
 void find_uneven_stages(CauseSearch& search);

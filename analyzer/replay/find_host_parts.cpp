@@ -110,8 +110,8 @@ bool is_in_most_steps(const RankSteps& delays_ns) {
 // Where a few have most of it, what all have a little of is a cause of its own.
 void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_often) {
     RankSteps of_most = delays_of(search, search.work.of(row.part), row.marks);
-    const bool is_asked = how_often == HowOften::kAny || is_in_most_steps(of_most) == (how_often != HowOften::kSeldom);
-    if (of_most.sum() <= 0 || !is_asked) {
+    const HowOften found = is_in_most_steps(of_most) ? HowOften::kInMostSteps : HowOften::kSeldom;
+    if (of_most.sum() <= 0 || (how_often != HowOften::kAny && how_often != found)) {
         return;
     }
     const std::vector<int> most = search.struck_ranks(of_most);

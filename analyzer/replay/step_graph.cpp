@@ -363,14 +363,12 @@ class GraphBuilder {
             return;
         }
         graph_.filled_in = true;
-        for (int64_t& known_ns : known_ns_) {
-            known_ns = !graph_.watched.empty()
-                           ? known_ns
-                           : std::max({known_ns, kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
+        for (size_t r = 0; r < graph_.ranks() && graph_.watched.empty(); ++r) {
+            known_ns_[r] = std::max({known_ns_[r], kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
         }
     }
 
-    // Tracers that are to observe some launches alone observe all of a step at times.
+    // Where steps are marked, a tracer that is to observe a sample observes whole steps.
     void find_watched_steps() {
         std::vector<size_t> all(graph_.steps, 0), seen(graph_.steps, 0);
         for (const RawNode& node : raw_) {
