@@ -40,8 +40,15 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
     return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
 }
 
-// How much the nodes of a slot that follow the same call differ over ranks that do the same and over steps, as a share
-// of their usual length; and what they would take if they were even.
+// Nodes of a slot that follow the same call, on ranks that do the same.
+struct AlikeNodes {
+    std::vector<uint32_t> nodes;     // rank by rank
+    std::vector<double> changes_ns;  // of their own times, from one step of a rank to its next
+    size_t rank = SIZE_MAX;          // of the newest
+};
+
+// How much alike nodes differ from step to step, as a share of their length; and what they would take if they were
+// even. What changes once, for all steps behind it, is no length of a sequence.
 struct Evenness {
     double spread = 0;  // mean over the nodes' time
     Durations even;
@@ -49,42 +56,47 @@ struct Evenness {
 
 Evenness evenness_of(const CauseSearch& search) {
     const StepGraph& graph = search.graph;
-    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::vector<uint32_t>> slots;
+    const std::vector<float>& own_ns = search.recorded().own_ns;
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t>, AlikeNodes> slots;
     for (size_t r = 0; r < search.ranks(); ++r) {
         search.for_each_step(r, [&](uint32_t first, uint32_t end, size_t) {
             for (uint32_t n = first; n < end; ++n) {
-                if (!graph.nodes[n].runs_ahead) {
-                    slots[{graph.roles[r], graph.nodes[n].slot, graph.follows(n)}].push_back(n);
+                if (graph.nodes[n].runs_ahead) {
+                    continue;
                 }
+                AlikeNodes& alike = slots[{graph.roles[r], graph.nodes[n].slot, graph.follows(n)}];
+                if (alike.rank == r) {
+                    alike.changes_ns.push_back(static_cast<double>(own_ns[n] - own_ns[alike.nodes.back()]));
+                }
+                alike.rank = r;
+                alike.nodes.push_back(n);
             }
         });
     }
     Evenness result{0, search.recorded()};
     double all_ns = 0;
-    for (const auto& [slot, nodes] : slots) {
+    for (const auto& [slot, alike] : slots) {
         std::vector<double> own;
         double sum_ns = 0;
-        for (const uint32_t n : nodes) {
-            own.push_back(static_cast<double>(search.recorded().own_ns[n]));
+        for (const uint32_t n : alike.nodes) {
+            own.push_back(static_cast<double>(own_ns[n]));
             sum_ns += std::max(0.0, own.back());
         }
-        const double usual_ns = median_of(own);
-        if (usual_ns <= 0) {
+        if (median_of(std::move(own)) <= 0) {
             continue;
         }
-        result.spread += static_cast<double>(nodes.size()) * spread_of(own);
+        const auto count = static_cast<double>(alike.nodes.size());
+        result.spread += count * spread_of(alike.changes_ns) / std::sqrt(2.0);
         all_ns += sum_ns;
-        const double mean_ns = sum_ns / static_cast<double>(nodes.size());
-        for (const uint32_t n : nodes) {
-            result.even.own_ns[n] = static_cast<float>(mean_ns);
+        for (const uint32_t n : alike.nodes) {
+            result.even.own_ns[n] = static_cast<float>(sum_ns / count);
         }
     }
     result.spread = all_ns > 0 ? result.spread / all_ns : 0;
     return result;
 }
 
-// By slot of a rank's large nodes: by how much its own time changes from step to step. What changes once, for all steps
-// behind it, is no length of a sequence.
+// By slot of a rank's large nodes: by how much its own time changes from step to step.
 std::vector<std::vector<double>> changes_of(const CauseSearch& search, size_t rank) {
     std::vector<std::vector<double>> parts;
     search.for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
@@ -155,7 +167,7 @@ void find_uneven_sequences(CauseSearch& search) {
     cause.of_class = CauseClass::kUnevenSequences;
     cause.ranks = search.all_ranks();
     cause.evidence.push_back(fmt::format(
-        "the same part of a step differs by {:.0f}% (standard deviation) over steps and ranks that do the same",
+        "the same part of a step differs by {:.0f}% (standard deviation) from one step of a rank to the next",
         100 * evenness.spread));
     cause.evidence.push_back(
         fmt::format("parts of a step (forward and backward) take longer together: correlation {:.2f}", together));
