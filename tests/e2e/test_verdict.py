@@ -149,7 +149,8 @@ class WhereNoCauseIsKnown(Watched):
 
     def test_a_false_alarm_and_then_a_hang(self):
         job = self.titan_run("--on-verdict", self.tell, fault="spin rank=1 step=400")
-        self.wait_trains()
+        # The job has started, and does not hang yet, however busy the machine is.
+        harness.wait_for(self.place.ring_files, 30, "a ring")
         self.false_alarm()
         self.wait_told()
         self.assertEqual(self.wait_verdict()["verdict"]["ranks"], [1])
