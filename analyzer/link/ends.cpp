@@ -267,23 +267,21 @@ class EndJudge {
 
     // Their monitors gave up a wait, aborted the communicators and ended them. An abort may end the calls that would
     // tell what they waited for.
-    std::set<uint32_t> ended_after_an_abort() {
-        std::set<uint32_t> gave_up;
+    void add_ended_after_an_abort(std::set<uint32_t>& hung) {
         std::vector<int> ranks;
         for (const uint32_t i : unasked_) {
             if (has_aborted(process(i)) && ended_by_monitor(process(i))) {
-                gave_up.insert(i);
+                hung.insert(i);
                 ranks.push_back(process(i).rank);
             }
         }
-        if (!gave_up.empty()) {
+        if (!ranks.empty()) {
             sort_unique(ranks);
             run_.end_unclear = fmt::format(
                 "a monitor such as PyTorch's watchdog aborted the communicators of {} and ended {}: dumps from before "
                 "the abort would show the wait that it gave up (TITANTRACE_KEEP keeps so many of a rank)",
                 ranks_text(ranks), verb_form(ranks.size(), "it", "them"));
         }
-        return gave_up;
     }
 
     void end_those_in_a_hang() {
@@ -293,8 +291,7 @@ class EndJudge {
                 add_hung(graph_.nodes[node], hung);
             }
         }
-        const std::set<uint32_t> gave_up = ended_after_an_abort();
-        hung.insert(gave_up.begin(), gave_up.end());
+        add_ended_after_an_abort(hung);
         for (const uint32_t i : hung) {
             if (unasked_.contains(i)) {
                 int64_t& of_host = hung_until_[process(i).host];

@@ -25,6 +25,8 @@ double spread_of(const std::vector<double>& values) {
     return 1.4826 * median_of(std::move(distances));
 }
 
+double spread_of_changing(const std::vector<double>& changes) { return spread_of(changes) / std::sqrt(2.0); }
+
 int64_t typical_of(std::vector<int64_t> durations_ns) {
     if (durations_ns.empty()) {
         return 0;

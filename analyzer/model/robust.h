@@ -14,5 +14,8 @@ inline double median_of(std::vector<double> values) { return quantile_of(std::mo
 int64_t typical_of(std::vector<int64_t> durations_ns);
 // Standard deviation of a normal distribution with the same median distance from the median.
 double spread_of(const std::vector<double>& values);
+// Likewise of values of which it is given by how much each differs from the one before: what changes once, for all
+// behind it, does not count.
+double spread_of_changing(const std::vector<double>& changes);
 
 }  // namespace titan::analyzer

@@ -32,7 +32,6 @@ CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& ste
       work(step_work(of, steps)),
       left_ns(work.work_ns),
       compared_(steps.steps),
-      places_(steps.steps),
       recorded_(recorded_durations(steps)),
       replayed_ns_(replay(steps, recorded_)) {
     std::iota(compared_.begin(), compared_.end(), 0);
@@ -149,7 +148,7 @@ std::vector<double> CauseSearch::usual_of_ranks(const RankSteps& values) const {
 // Where only every n-th call was seen, the others held all ranks up by as much, which seems time of their own.
 RankSteps CauseSearch::with_unseen(const RankSteps& amounts_ns) const {
     RankSteps all = amounts_ns;
-    for (size_t s = 0; s < steps() && has_unseen(); ++s) {
+    for (size_t s = 0; s < steps() && graph.has_unseen(); ++s) {
         const std::vector<double> here = amounts_ns.of_step(s);
         const double most_ns = *std::max_element(here.begin(), here.end());
         for (size_t r = 0; r < ranks(); ++r) {
@@ -195,7 +194,7 @@ double CauseSearch::cost_ns(const Durations& durations) const {
 bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
     // Where less is seen, more of it is needed.
-    const double least = has_unseen()          ? kLeastShareOfSampled * graph.sample
+    const double least = graph.has_unseen()    ? kLeastShareOfSampled * graph.sample
                          : !sees_each_launch() ? kLeastShareOfFilledIn
                                                : kLeastShareOfStep;
     if (cause.cost_ns < least * graph.step_ns) {

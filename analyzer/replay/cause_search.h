@@ -43,8 +43,6 @@ class CauseSearch {
     size_t step_of_number(int64_t number) const;
     // Each launch of the steps that are compared was seen.
     bool sees_each_launch() const { return graph.sample == 1 || compared() < graph.steps; }
-    bool has_unseen() const { return !sees_each_launch() && !graph.filled_in; }
-    bool tells_gpu_work() const { return graph.by_device && !has_unseen(); }
     // Calls visit(first, end, step) for each step of a rank that is compared and has nodes: they are [first, end).
     template <typename Visit>
     void for_each_step(size_t rank, const Visit& visit) const {

@@ -42,7 +42,7 @@ size_t best_cut(const std::vector<double>& values) {
 }  // namespace
 
 void find_everyone(CauseSearch& search) {
-    if (search.has_unseen()) {  // what all wait for in a call that nobody saw looks like their work
+    if (search.graph.has_unseen()) {  // what all wait for in a call that nobody saw looks like their work
         return;
     }
     std::vector<double> of_steps;  // the middle rank's work, as a share of its usual

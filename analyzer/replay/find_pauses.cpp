@@ -126,7 +126,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
 }
 
 void find_pauses_of_all(CauseSearch& search) {
-    if (search.has_unseen()) {  // steps differ by which of their calls were seen
+    if (search.graph.has_unseen()) {  // steps differ by which of their calls were seen
         return;
     }
     std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);

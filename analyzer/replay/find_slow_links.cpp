@@ -232,7 +232,7 @@ class SlowLinks {
 }  // namespace
 
 void find_slow_links(CauseSearch& search) {
-    if (search.tells_gpu_work()) {
+    if (search.graph.tells_gpu_work()) {
         SlowLinks(search).find();
     }
 }

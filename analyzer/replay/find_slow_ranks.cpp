@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -96,15 +95,14 @@ class SlowRanks {
     }
 
     void judge(std::vector<Suspect>& suspects) const {
-        std::vector<double>
-            beside;  // by how much single steps differ: what changes once, for all behind it, does not count
+        std::vector<double> changes_ns;  // from one step to the next
         for (const Suspect& suspect : suspects) {
             for (size_t i = 1; i < suspect.excess_ns.size(); ++i) {
-                beside.push_back((suspect.excess_ns[i] - suspect.excess_ns[i - 1]) / std::sqrt(2.0));
+                changes_ns.push_back(suspect.excess_ns[i] - suspect.excess_ns[i - 1]);
             }
         }
         ShapeLimits limits;
-        limits.least_ns = std::max(kLeastExcess * search_.step_ns(), kAboveSpread * spread_of(beside));
+        limits.least_ns = std::max(kLeastExcess * search_.step_ns(), kAboveSpread * spread_of_changing(changes_ns));
         limits.length_ns = search_.step_ns();
         limits.seen_ns = search_.step_ns() * static_cast<double>(search_.steps());
         limits.trials = static_cast<double>(suspects.size());
@@ -240,7 +238,7 @@ class SlowRanks {
 
 void find_slow_ranks(CauseSearch& search) {
     SlowRanks(search, Against::kOwnHost).find();
-    if (!search.has_unseen()) {  // else nobody knows whether a host was late
+    if (!search.graph.has_unseen()) {  // else nobody knows whether a host was late
         SlowRanks(search, Against::kOtherHosts).find();
     }
 }

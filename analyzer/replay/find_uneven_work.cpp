@@ -86,10 +86,11 @@ Evenness evenness_of(const CauseSearch& search) {
             continue;
         }
         const auto count = static_cast<double>(alike.nodes.size());
-        result.spread += count * spread_of(alike.changes_ns) / std::sqrt(2.0);
+        result.spread += count * spread_of_changing(alike.changes_ns);
         all_ns += sum_ns;
+        const double mean_ns = sum_ns / count;
         for (const uint32_t n : alike.nodes) {
-            result.even.own_ns[n] = static_cast<float>(sum_ns / count);
+            result.even.own_ns[n] = static_cast<float>(mean_ns);
         }
     }
     result.spread = all_ns > 0 ? result.spread / all_ns : 0;
@@ -182,7 +183,7 @@ void find_uneven_sequences(CauseSearch& search) {
 }
 
 void find_uneven_stages(CauseSearch& search) {
-    if (!search.tells_gpu_work()) {
+    if (!search.graph.tells_gpu_work()) {
         return;
     }
     std::map<int, std::vector<size_t>> by_stage;

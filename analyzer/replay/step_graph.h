@@ -81,6 +81,7 @@ struct StepGraph {
     // Nodes of a slot that follow the same call, so that their own times may be compared, have the same number.
     uint32_t follows(uint32_t node) const { return nodes[node].before == kNoIndex ? 0 : node - nodes[node].before; }
     bool has_unseen() const { return sample > 1 && !filled_in; }
+    bool tells_gpu_work() const { return by_device && !has_unseen(); }
     float carried_of(size_t rank, size_t step) const { return carried_ns[rank * steps + step]; }
     size_t rank_of(uint32_t node) const {
         return static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), node) - begin.begin()) - 1;

@@ -26,10 +26,12 @@ bool is_one_of(uint64_t count, uint64_t number) { return number % count == mix_h
 
 // All launches of one step of each `sample`: a whole step tells what some launches of each do not. In the other steps
 // a few show that the GPU goes on.
-bool is_observed(uint64_t number, int64_t step, uint64_t sample) {
+bool is_observed(const Recording& recording, uint64_t number) {
+    const uint64_t sample = recording.config.gpu_progress.sample;
     if (sample <= 1) {
         return true;
     }
+    const int64_t step = load_field(recording.header->step);
     return step < 0 ? is_one_of(sample, number)
                     : is_one_of(sample, static_cast<uint64_t>(step)) || is_one_of(sample * sample, number);
 }
@@ -124,7 +126,7 @@ void GpuProgress::begin(Launch& launch, const void* stream) {
     launch = Launch{};
     launch.stream = stream;
     const uint64_t number = launches_.fetch_add(1, std::memory_order_relaxed);
-    if (!is_observed(number, load_field(recording_->header->step), recording_->config.gpu_progress.sample)) {
+    if (!is_observed(*recording_, number)) {
         return;
     }
     void* const context = context_of(recording_->driver, stream);
