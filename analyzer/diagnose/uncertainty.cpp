@@ -11,6 +11,7 @@
 #include "host/words.h"
 #include "host_threads.h"
 #include "long_waits.h"
+#include "overcommitted_hosts.h"
 #include "rank_state.h"
 #include "skipped_call.h"
 #include "witnessed_ends.h"
@@ -112,6 +113,22 @@ Sentence lost_call_text(const Run& run, const Process& process) {
         rank_fact(process.rank), duration_fact(hangs_for_ns(run, process)));
 }
 
+// The first of the culprits that would make its first call there, and whose threads were ready to run and got no
+// processor for longer than anybody waits: it may only be slow to start. Null: none.
+const Process* may_be_starting(const Run& run, const Culprits& culprits) {
+    const WaitNode& node = *culprits.node;
+    if (node.kind != WaitKind::kCreation && node.sequence != 0) {
+        return nullptr;
+    }
+    for (const Absence& absence : culprits.absences) {
+        if (absence.member.known() && absence.reason == AbsenceReason::kNotIssued && !absence.moved_on &&
+            lacked_processors_ns(run.process(absence.member)) > longest_wait_ns(node)) {
+            return &run.process(absence.member);
+        }
+    }
+    return nullptr;
+}
+
 }  // namespace
 
 void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
@@ -168,6 +185,12 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                              "many, or skipped another one",
                              rank_fact(run.member(waiter).global_rank)));
         finding.doubt(node.lost, larger_ring_text(process));
+    }
+    if (const Process* const starting = may_be_starting(run, culprits)) {
+        finding.doubt(true,
+                      phrase("a later dump: {} may only be slow to start, for its threads were ready to run and got no "
+                             "processor for {}",
+                             rank_fact(starting->rank), duration_fact(lacked_processors_ns(*starting))));
     }
     // The first call ever on a communicator, made by as many as go on without it: no vote tells who is the odd one.
     const auto went_on =

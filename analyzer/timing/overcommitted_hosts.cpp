@@ -28,6 +28,10 @@ bool is_short(const Processors& seen) {
     return seen.known() && (share >= kMuch || (load_is_high(seen) && (share >= kSome || seen.threads == 0)));
 }
 
+int64_t delay_ns(const Processors& seen) {
+    return static_cast<int64_t>(std::min<uint64_t>(seen.run_delay_ns, INT64_MAX));
+}
+
 std::string figures(const Process& process) {
     const Processors& seen = process.processors;
     std::string text;
@@ -35,8 +39,7 @@ std::string figures(const Process& process) {
         text = fmt::format(
             "threads of rank {} waited for a processor for {:.0f}% of the time that they were ready to run, "
             "{} in all; ",
-            process.rank, 100 * delayed_share(seen),
-            duration_text(static_cast<int64_t>(std::min<uint64_t>(seen.run_delay_ns, INT64_MAX))));
+            process.rank, 100 * delayed_share(seen), duration_text(delay_ns(seen)));
     }
     text += fmt::format("load average {:.1f} on {} processors", seen.load_cent[0] / 100.0, seen.online);
     if (seen.allowed != 0 && seen.allowed < seen.online) {
@@ -79,6 +82,10 @@ std::vector<OvercommittedHost> overcommitted_hosts(const Run& run) {
         }
     }
     return hosts;
+}
+
+int64_t lacked_processors_ns(const Process& process) {
+    return is_short(process.processors) ? delay_ns(process.processors) : 0;
 }
 
 void weigh_processors(const Run& run, Finding& finding) {

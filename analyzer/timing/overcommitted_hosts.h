@@ -18,6 +18,10 @@ struct OvercommittedHost {
 // Sorted by name.
 std::vector<OvercommittedHost> overcommitted_hosts(const Run& run);
 
+// How long the threads of this process were ready to run and got no processor, since each began; 0 where that is a
+// small part of the time that they wanted one, or unknown.
+int64_t lacked_processors_ns(const Process& process);
+
 // Weighs a finding of lateness: on an overcommitted host it is possible at most. If nothing is recorded about the
 // processors, it says so.
 void weigh_processors(const Run& run, Finding& finding);

@@ -106,6 +106,14 @@ void hold_gil(Process& process, size_t thread) {
     process.python_threads = static_cast<uint32_t>(process.positions.size());
 }
 
+// A third of the time that its threads wanted a processor, they had one.
+void lack_processors(Process& process, uint64_t seconds) {
+    process.processors.online = 2;
+    process.processors.threads = 1;
+    process.processors.run_delay_ns = seconds * 1000 * kMs;
+    process.processors.run_ns = process.processors.run_delay_ns / 2;
+}
+
 const std::map<std::string, Liveness>& fates() {
     static const std::map<std::string, Liveness> kFates{
         {"alive", Liveness::kAlive},     {"killed", Liveness::kKilled},   {"exited", Liveness::kExited},
@@ -153,6 +161,8 @@ const std::map<std::string, Word>& words_about() {
          [](Process& own, const Process& before, const std::string& value) { watch(own, moment(before, value)); }},
         {"holds_gil", [](Process& own, const Process&, const std::string& value) { hold_gil(own, std::stoul(value)); }},
         {"halted", [](Process& own, const Process&, const std::string& value) { own.ending.halt = halts().at(value); }},
+        {"lacked_processors_s",
+         [](Process& own, const Process&, const std::string& value) { lack_processors(own, std::stoull(value)); }},
         {"ring", [](Process& own, const Process&, const std::string&) { own.source.is_ring = true; }},
     };
     return kWords;
