@@ -319,7 +319,8 @@ void TimedJob::play_step(int step) {
     };
     const auto compute = [&](double share) {
         for (int r = 0; r < size(); ++r) {
-            const bool slow = fault.kind == TimedFault::kSlowKernels && fault.rank == r && fault.strikes(step);
+            const bool slow = fault.kind == TimedFault::kSlowKernels && fault.strikes(step) &&
+                              (fault.rank == r || fault.rank == TimedFault::kEveryRank);
             const double own = options_.noise ? 1 + 0.02 * (2 * random() - 1) : 1;
             kernel(r, share * step_ns_ * load * own * (slow ? 1 + fault.share / 0.85 : 1));
         }

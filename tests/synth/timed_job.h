@@ -13,6 +13,7 @@
 namespace titan::synth {
 
 struct TimedFault {
+    static constexpr int kEveryRank = -1;
     enum Kind {
         kNone,
         kSlowSpan,        // the host takes longer in a span
@@ -24,7 +25,7 @@ struct TimedFault {
         kManyLaunches,    // the host launches more in a span
     } kind = kNone;
     enum Pattern { kPersistent, kPeriodic, kOneOff } pattern = kPersistent;
-    int rank = 0;  // slow links: of host `host` with the next one
+    int rank = 0;  // or, for kSlowKernels, kEveryRank; slow links: of host `host` with the next one
     int host = 0;
     int from_step = 0;
     int every = 8;       // periodic

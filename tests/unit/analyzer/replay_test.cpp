@@ -129,6 +129,19 @@ TEST_CASE("replay: whole steps that are watched tell as much as all steps") {
     }
 }
 
+TEST_CASE("replay: what becomes slower at once on all ranks is told so") {
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+        const TimedOptions even = quiet_job(seed);
+        const Slow slow(with_fault(even, TimedFault::kSlowKernels, TimedFault::kEveryRank, 30));
+        CAPTURE(seed);
+        REQUIRE(slow.causes.causes.size() == 1);
+        const SlowCause& cause = slow.causes.causes.front();
+        CHECK(cause.of_class == CauseClass::kEveryone);
+        CHECK(cause.since_step == 30);
+        CHECK(slow.causes.without_ns(cause) == doctest::Approx(recorded_step_ns(even)).epsilon(0.05));
+    }
+}
+
 TEST_CASE("replay: an even job has no cause") {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         const Slow slow(quiet_job(seed));
