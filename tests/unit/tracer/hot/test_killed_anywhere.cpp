@@ -333,6 +333,7 @@ void set_up() {
     }
     setenv("TITANTRACE_DUMP_ON", "none", 1);
     setenv("TITANTRACE_HEALTH_S", "0", 1);  // its thread makes names of its own, at its own time
+    REQUIRE(chdir("/") == 0);               // of a repository around it the watch thread labels the commit, likewise
     if (!Child().may_be_traced()) {
         printf("skipped: this system lets no process trace its child\n");
         exit(kMayNotTrace);
