@@ -11,6 +11,7 @@ The second form runs the cases of cases.py, or those named, and writes their row
 import argparse
 import json
 import pathlib
+import shutil
 import signal
 import sys
 import time
@@ -296,8 +297,12 @@ class Cases(harness.Case):
         written = page.marks(name)
         if not written:
             self.skipTest("the table in docs/compatibility.md has no outcome of it")
-        for view, outcome in outcomes.Run(self.place, CASES[name]).run().items():
-            self.assertIn(outcome.mark, written.get(view, ()), f"{name}, {view}: {outcome.summary}")
+        evidence = harness.BUILD / "meson-logs" / "pytorch-cases" / name.replace("/", "-")
+        shutil.rmtree(evidence, ignore_errors=True)
+        for view, outcome in outcomes.Run(self.place, CASES[name], evidence).run().items():
+            self.assertIn(outcome.mark, written.get(view, ()),
+                          f"{name}, {view}: {outcome.summary} (its files are in {evidence})")
+        shutil.rmtree(evidence, ignore_errors=True)  # of a case that failed it stays
 
 
 def write_table():
