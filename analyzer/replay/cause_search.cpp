@@ -13,6 +13,10 @@ constexpr size_t kMostSamples = 256;  // of a slot
 constexpr double kLeastShareOfSampled = 0.03;
 constexpr double kStruckAsOthers = 0.3;  // of what the rank has that is struck most
 constexpr double kLeastShareOfFilledIn = 0.02;
+constexpr double kLeastOthers = 5;            // steps that tell what is usual in a rank
+constexpr double kLeastShareOfOthers = 0.15;  // and share of all steps
+constexpr double kBeyondSpread = 4;           // of what is usual: longer by chance
+constexpr double kSpared = 0.05;  // of what a cause takes from the step that it strikes most: where it takes less
 
 std::vector<std::vector<size_t>> ranks_by_role(const StepGraph& graph) {
     std::vector<std::vector<size_t>> by_role;
@@ -158,8 +162,9 @@ RankSteps CauseSearch::with_unseen(const RankSteps& amounts_ns) const {
     return all;
 }
 
-Durations CauseSearch::without(const RankSteps& seen_ns) const {
-    Durations edited = recorded_;
+Durations CauseSearch::without(const RankSteps& seen_ns) const { return without(seen_ns, recorded_); }
+
+Durations CauseSearch::without(const RankSteps& seen_ns, Durations edited) const {
     const RankSteps amounts_ns = with_unseen(seen_ns);
     for (size_t r = 0; r < ranks(); ++r) {
         for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
@@ -183,6 +188,52 @@ Durations CauseSearch::without(const RankSteps& seen_ns) const {
     return edited;
 }
 
+// False where too few steps tell what is usual.
+bool CauseSearch::take_strokes(size_t rank, const RankSteps& strokes, Durations& edited) const {
+    std::vector<std::vector<double>> usual;  // own times by slot
+    size_t others = 0;
+    for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
+        if (strokes.at(rank, step) == 0) {
+            ++others;
+            usual.resize(std::max<size_t>(usual.size(), end - first));
+            for (uint32_t n = first; n < end; ++n) {
+                usual[graph.nodes[n].slot].push_back(static_cast<double>(recorded_.own_ns[n]));
+            }
+        }
+    });
+    if (static_cast<double>(others) < std::max(kLeastOthers, kLeastShareOfOthers * static_cast<double>(compared()))) {
+        return false;
+    }
+    std::vector<float> usual_ns;
+    std::vector<double> most_ns;
+    for (const std::vector<double>& of_slot : usual) {
+        usual_ns.push_back(static_cast<float>(median_of(of_slot)));
+        most_ns.push_back(usual_ns.back() + kBeyondSpread * spread_of(of_slot));
+    }
+    for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
+        for (uint32_t n = first; n < end && strokes.at(rank, step) != 0; ++n) {
+            const size_t slot = graph.nodes[n].slot;
+            if (slot < most_ns.size() && edited.own_ns[n] > most_ns[slot]) {
+                edited.own_ns[n] = usual_ns[slot];
+            }
+        }
+    });
+    return true;
+}
+
+Durations CauseSearch::without_strokes(const RankSteps& strokes, const RankSteps& amounts_ns) const {
+    Durations edited = recorded_;
+    RankSteps of_others = amounts_ns;
+    for (size_t r = 0; r < ranks(); ++r) {
+        if (take_strokes(r, strokes, edited)) {
+            for (size_t s = 0; s < compared(); ++s) {
+                of_others.at(r, s) = 0;
+            }
+        }
+    }
+    return without(of_others, std::move(edited));
+}
+
 double CauseSearch::cost_ns(const Durations& durations) const {
     if (replayed_ns_ <= 0) {
         return 0;
@@ -204,8 +255,30 @@ bool CauseSearch::add(SlowCause cause, const Durations& without) {
     return true;
 }
 
+// What a cause takes from a step may show in the step behind, too.
+std::vector<uint32_t> CauseSearch::steps_spared_by(const RankSteps& amounts_ns) const {
+    std::vector<double> of_steps;
+    for (size_t s = 0; s < compared(); ++s) {
+        const std::vector<double> here = amounts_ns.of_step(s);
+        of_steps.push_back(std::accumulate(here.begin(), here.end(), 0.0));
+    }
+    const double least_ns = kSpared * *std::max_element(of_steps.begin(), of_steps.end());
+    std::vector<uint32_t> spared;
+    for (size_t s = 0; s < compared(); ++s) {
+        if (of_steps[s] <= least_ns && (s == 0 || of_steps[s - 1] <= least_ns)) {
+            spared.push_back(compared_[s]);
+        }
+    }
+    return spared;
+}
+
 bool CauseSearch::add(SlowCause cause, const RankSteps& amounts_ns) {
-    if (!add(std::move(cause), without(amounts_ns))) {
+    return add(std::move(cause), amounts_ns, without(amounts_ns));
+}
+
+bool CauseSearch::add(SlowCause cause, const RankSteps& amounts_ns, const Durations& without) {
+    cause.spared_steps = steps_spared_by(amounts_ns);
+    if (!add(std::move(cause), without)) {
         return false;
     }
     for (size_t r = 0; r < ranks(); ++r) {

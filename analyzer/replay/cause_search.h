@@ -62,12 +62,16 @@ class CauseSearch {
 
     // Durations without so much of the ranks' own times, taken where these are longer than usual; negative ones add.
     Durations without(const RankSteps& amounts_ns) const;
+    // Durations without what is longer than usual for the rank in those of its steps in which `strokes` are not 0: its
+    // other steps tell. Of a rank that has too few others without these amounts, as above.
+    Durations without_strokes(const RankSteps& strokes, const RankSteps& amounts_ns) const;
     // What a step would gain.
     double cost_ns(const Durations& durations) const;
     const Durations& recorded() const { return recorded_; }
 
     // Adds the cause if it costs enough; then what it takes is explained.
     bool add(SlowCause cause, const RankSteps& amounts_ns);
+    bool add(SlowCause cause, const RankSteps& amounts_ns, const Durations& without);
     bool add(SlowCause cause, const Durations& without);
     // The number of a step that is not the first on record; nothing of the first ones.
     std::optional<int64_t> since(size_t step) const;
@@ -76,9 +80,12 @@ class CauseSearch {
     std::optional<int64_t> since(const RankSteps& amounts_ns) const;
 
   private:
+    std::vector<uint32_t> steps_spared_by(const RankSteps& amounts_ns) const;
     void find_usual_slots();
     double excess_ns(size_t rank, uint32_t node) const;
     RankSteps with_unseen(const RankSteps& amounts_ns) const;
+    Durations without(const RankSteps& amounts_ns, Durations edited) const;
+    bool take_strokes(size_t rank, const RankSteps& strokes, Durations& edited) const;
 
     std::vector<uint32_t> compared_;  // indexes of the graph's steps
     std::vector<uint32_t> places_;    // by the graph's step: index here, kNoIndex: it is not compared

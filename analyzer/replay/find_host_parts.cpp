@@ -69,6 +69,20 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool m
     return delays;
 }
 
+// The steps of these ranks in which it takes so much that it counts: not 0.
+RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const RankSteps& delays_ns) {
+    const double least_ns = base_of(search, spent_ns) + kStandsOutAsMark * search.step_ns();
+    RankSteps strokes(search.ranks(), search.steps());
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        const std::vector<double> own_ns = delays_ns.of_rank(r);
+        const bool is_struck = std::any_of(own_ns.begin(), own_ns.end(), [](double ns) { return ns > 0; });
+        for (size_t s = 0; is_struck && s < search.steps(); ++s) {
+            strokes.at(r, s) = spent_ns.at(r, s) >= least_ns ? 1 : 0;
+        }
+    }
+    return strokes;
+}
+
 void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns) {
     const RankSteps& spent_ns = search.work.of(row.part);
     SlowCause cause;
@@ -95,7 +109,10 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
         cause.evidence.push_back(
             fmt::format("{:.0f} such calls in each of these steps", calls / static_cast<double>(struck)));
     }
-    search.add(std::move(cause), delays_ns);
+    const bool by_strokes = search.graph.tells_gpu_work() && search.sees_each_launch();
+    search.add(std::move(cause), delays_ns,
+               by_strokes ? search.without_strokes(strokes_of(search, spent_ns, delays_ns), delays_ns)
+                          : search.without(delays_ns));
 }
 
 bool is_in_most_steps(const RankSteps& delays_ns) {

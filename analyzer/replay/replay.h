@@ -18,4 +18,8 @@ Durations recorded_durations(const StepGraph& graph);
 // How long a step takes then, in nanoseconds: the mean over ranks and steps.
 double replay(const StepGraph& graph, const Durations& durations);
 
+// How long each step takes then, from the end of the last call of the step before to that of its own: the mean over
+// ranks. Of the last one what is behind its calls is missing.
+std::vector<double> replayed_steps(const StepGraph& graph, const Durations& durations);
+
 }  // namespace titan::analyzer

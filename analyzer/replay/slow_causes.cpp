@@ -8,6 +8,7 @@
 #include "host/words.h"
 #include "late_ranks.h"
 #include "sampled_stacks.h"
+#include "spared_steps.h"
 
 namespace titan::analyzer {
 namespace {
@@ -123,6 +124,7 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     for (SlowCause& cause : all.causes) {
         settle_since(cause, timing);
     }
+    measure_by_spared_steps(graph, all);
     std::stable_sort(all.causes.begin(), all.causes.end(),
                      [](const SlowCause& a, const SlowCause& b) { return a.cost_ns > b.cost_ns; });
     add_samples(run, all);

@@ -5,7 +5,7 @@
 //                         +--> replay as recorded ---- compared ---- replay with each edit --> SlowCause
 //
 // Recognisers run in an order; what one explains, the next no longer sees. A cause is told if the replay without it is
-// faster by more than chance.
+// faster by more than chance. Where the costliest spared enough steps, those tell what it costs (spared_steps.h).
 #pragma once
 
 #include <optional>
@@ -33,8 +33,9 @@ struct SlowCause {
     std::vector<int> ranks;  // sorted; of causes of all ranks: those that it strikes
     std::vector<std::string> hosts;
     std::optional<int> stage;
-    std::optional<int64_t> since_step;  // it was not there before, in steps that the record holds
-    double cost_ns = 0;                 // of a step, in the mean
+    std::optional<int64_t> since_step;   // it was not there before, in steps that the record holds
+    std::vector<uint32_t> spared_steps;  // of those that were compared, by index: it did not strike here
+    double cost_ns = 0;                  // of a step, in the mean
     std::string slow_part;
     std::vector<std::string> evidence;
     std::optional<SampledExcess> sampled;  // said in `evidence`, too

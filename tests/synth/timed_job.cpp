@@ -24,7 +24,18 @@ bool TimedFault::strikes(int step) const {
     if (kind == kNone || step < from_step) {
         return false;
     }
-    return pattern == kPersistent || (pattern == kPeriodic ? (step - from_step) % every == 0 : step == from_step);
+    const bool is_nth = (step - from_step) % every == 0;
+    switch (pattern) {
+        case kPersistent: return true;
+        case kPeriodic: return is_nth;
+        case kButOne: return !is_nth;
+        case kOneOff: return step == from_step;
+    }
+    return false;
+}
+
+bool TimedFault::strikes(int step, int one) const {
+    return rank == kEveryRank ? strikes(step + (pattern == kPersistent ? 0 : one)) : rank == one && strikes(step);
 }
 
 TimedJob::TimedJob(const TimedOptions& options)
@@ -268,7 +279,7 @@ void TimedJob::collective(Level level, int step, OpKind kind, uint64_t count) {
 
 void TimedJob::fault_in_span(int r, int step, const std::string& span) {
     const TimedFault& fault = options_.fault;
-    if (r != fault.rank || span != fault.span || !fault.strikes(step)) {
+    if (span != fault.span || !fault.strikes(step, r)) {
         return;
     }
     const double extra = fault.share * step_ns_ * (options_.noise ? std::exp(0.1 * normal()) : 1);
@@ -319,8 +330,7 @@ void TimedJob::play_step(int step) {
     };
     const auto compute = [&](double share) {
         for (int r = 0; r < size(); ++r) {
-            const bool slow = fault.kind == TimedFault::kSlowKernels && fault.strikes(step) &&
-                              (fault.rank == r || fault.rank == TimedFault::kEveryRank);
+            const bool slow = fault.kind == TimedFault::kSlowKernels && fault.strikes(step, r);
             const double own = options_.noise ? 1 + 0.02 * (2 * random() - 1) : 1;
             kernel(r, share * step_ns_ * load * own * (slow ? 1 + fault.share / 0.85 : 1));
         }

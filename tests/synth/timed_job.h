@@ -24,15 +24,17 @@ struct TimedFault {
         kSlowCollective,  // those of all data parallel groups do
         kManyLaunches,    // the host launches more in a span
     } kind = kNone;
-    enum Pattern { kPersistent, kPeriodic, kOneOff } pattern = kPersistent;
-    int rank = 0;  // or, for kSlowKernels, kEveryRank; slow links: of host `host` with the next one
+    // kButOne: in all steps but one of `every`.
+    enum Pattern { kPersistent, kPeriodic, kOneOff, kButOne } pattern = kPersistent;
+    int rank = 0;  // or kEveryRank, each in steps of its own; slow links: of host `host` with the next one
     int host = 0;
     int from_step = 0;
-    int every = 8;       // periodic
+    int every = 8;
     double share = 0.4;  // of a step, longer; collectives: times as long
     std::string span = "data";
 
     bool strikes(int step) const;
+    bool strikes(int step, int one) const;  // that rank
 };
 
 struct TimedOptions {
