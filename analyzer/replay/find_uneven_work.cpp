@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
 
 #include "cause_search.h"
+#include "correlation.h"
 #include "host/words.h"
 #include "layout.h"
 #include "robust.h"
@@ -24,21 +24,6 @@ constexpr double kTogether = 0.6;             // correlation of parts of a step
 constexpr double kLargePart = 0.01;           // share of a step
 constexpr size_t kMostParts = 48;
 constexpr size_t kMostSampled = 32;  // ranks
-
-double correlation(const std::vector<double>& a, const std::vector<double>& b) {
-    double mean_a = 0, mean_b = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-        mean_a += a[i] / static_cast<double>(a.size());
-        mean_b += b[i] / static_cast<double>(a.size());
-    }
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < a.size(); ++i) {
-        ab += (a[i] - mean_a) * (b[i] - mean_b);
-        aa += (a[i] - mean_a) * (a[i] - mean_a);
-        bb += (b[i] - mean_b) * (b[i] - mean_b);
-    }
-    return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
-}
 
 // Nodes of a slot that follow the same call, on ranks that do the same.
 struct AlikeNodes {
@@ -161,7 +146,7 @@ void find_uneven_sequences(CauseSearch& search) {
     }
     Evenness evenness = evenness_of(search);
     const double together = parts_together(search);
-    if (evenness.spread < kUnevenSpread || together < kTogether) {
+    if (evenness.spread < kUnevenSpread || together < std::max(kTogether, least_correlation(search.compared() - 1))) {
         return;
     }
     SlowCause cause;

@@ -2,9 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <random>
 
 #include "analyze_timing.h"
+#include "correlation.h"
 #include "replay.h"
+#include "robust.h"
 #include "slow_causes.h"
 #include "timed_files.h"
 #include "timing_draw.h"
@@ -142,6 +145,34 @@ TEST_CASE("replay: whole steps that are watched tell as much as all steps") {
         nothing.look();
         CHECK(nothing.causes.causes.empty());
     }
+}
+
+TEST_CASE("replay: of many parts of a step some go together in few steps, but not so well as by a cause") {
+    constexpr size_t kParts = 48;
+    std::minstd_rand random(7);
+    std::normal_distribution<double> normal;
+    for (const size_t steps : {size_t{12}, size_t{17}, size_t{50}}) {
+        std::vector<std::vector<double>> parts(kParts, std::vector<double>(steps));
+        for (int draw = 0; draw < 20; ++draw) {
+            for (std::vector<double>& part : parts) {
+                std::generate(part.begin(), part.end(), [&] { return normal(random); });
+            }
+            std::vector<double> best(kParts, 0);
+            for (size_t i = 0; i < kParts; ++i) {
+                for (size_t j = 0; j < kParts; ++j) {
+                    best[i] = i == j ? best[i] : std::max(best[i], analyzer::correlation(parts[i], parts[j]));
+                }
+            }
+            CAPTURE(steps);
+            CHECK(analyzer::median_of(best) < analyzer::least_correlation(steps));
+        }
+    }
+    const std::vector<double> length{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8};
+    std::vector<double> twice = length;
+    std::transform(length.begin(), length.end(), twice.begin(), [](double ns) { return 2 * ns + 1; });
+    CHECK(analyzer::correlation(length, twice) == doctest::Approx(1));
+    CHECK(analyzer::correlation(length, twice) > analyzer::least_correlation(length.size()));
+    CHECK(analyzer::least_correlation(3) >= 1);
 }
 
 TEST_CASE("replay: what becomes slower at once on all ranks is told so") {
