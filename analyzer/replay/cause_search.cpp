@@ -189,11 +189,11 @@ Durations CauseSearch::without(const RankSteps& seen_ns, Durations edited) const
 }
 
 // False where too few steps tell what is usual.
-bool CauseSearch::take_strokes(size_t rank, const RankSteps& strokes, Durations& edited) const {
+bool CauseSearch::take_strokes(size_t rank, const RankSteps& strokes_ns, Durations& edited) const {
     std::vector<std::vector<double>> usual;  // own times by slot
     size_t others = 0;
     for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
-        if (strokes.at(rank, step) == 0) {
+        if (strokes_ns.at(rank, step) == 0) {
             ++others;
             usual.resize(std::max<size_t>(usual.size(), end - first));
             for (uint32_t n = first; n < end; ++n) {
@@ -211,21 +211,28 @@ bool CauseSearch::take_strokes(size_t rank, const RankSteps& strokes, Durations&
         most_ns.push_back(usual_ns.back() + kBeyondSpread * spread_of(of_slot));
     }
     for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
-        for (uint32_t n = first; n < end && strokes.at(rank, step) != 0; ++n) {
+        const auto longer_ns = [&](uint32_t n) {
             const size_t slot = graph.nodes[n].slot;
-            if (slot < most_ns.size() && edited.own_ns[n] > most_ns[slot]) {
-                edited.own_ns[n] = usual_ns[slot];
-            }
+            const bool is_longer = slot < most_ns.size() && recorded_.own_ns[n] > most_ns[slot];
+            return is_longer ? recorded_.own_ns[n] - usual_ns[slot] : 0;
+        };
+        double all_ns = 0;
+        for (uint32_t n = first; n < end; ++n) {
+            all_ns += static_cast<double>(longer_ns(n));
+        }
+        const double share = all_ns > 0 ? std::min(1.0, strokes_ns.at(rank, step) / all_ns) : 0;
+        for (uint32_t n = first; share > 0 && n < end; ++n) {
+            edited.own_ns[n] -= static_cast<float>(share) * longer_ns(n);
         }
     });
     return true;
 }
 
-Durations CauseSearch::without_strokes(const RankSteps& strokes, const RankSteps& amounts_ns) const {
+Durations CauseSearch::without_strokes(const RankSteps& strokes_ns, const RankSteps& amounts_ns) const {
     Durations edited = recorded_;
     RankSteps of_others = amounts_ns;
     for (size_t r = 0; r < ranks(); ++r) {
-        if (take_strokes(r, strokes, edited)) {
+        if (take_strokes(r, strokes_ns, edited)) {
             for (size_t s = 0; s < compared(); ++s) {
                 of_others.at(r, s) = 0;
             }

@@ -62,9 +62,9 @@ class CauseSearch {
 
     // Durations without so much of the ranks' own times, taken where these are longer than usual; negative ones add.
     Durations without(const RankSteps& amounts_ns) const;
-    // Durations without what is longer than usual for the rank in those of its steps in which `strokes` are not 0: its
-    // other steps tell. Of a rank that has too few others without these amounts, as above.
-    Durations without_strokes(const RankSteps& strokes, const RankSteps& amounts_ns) const;
+    // Durations without so much, at most, of what is longer than in the rank's other steps, in which `strokes_ns` is 0.
+    // Of a rank that has too few others without `amounts_ns`, as above.
+    Durations without_strokes(const RankSteps& strokes_ns, const RankSteps& amounts_ns) const;
     // What a step would gain.
     double cost_ns(const Durations& durations) const;
     const Durations& recorded() const { return recorded_; }
@@ -85,7 +85,7 @@ class CauseSearch {
     double excess_ns(size_t rank, uint32_t node) const;
     RankSteps with_unseen(const RankSteps& amounts_ns) const;
     Durations without(const RankSteps& amounts_ns, Durations edited) const;
-    bool take_strokes(size_t rank, const RankSteps& strokes, Durations& edited) const;
+    bool take_strokes(size_t rank, const RankSteps& strokes_ns, Durations& edited) const;
 
     std::vector<uint32_t> compared_;  // indexes of the graph's steps
     std::vector<uint32_t> places_;    // by the graph's step: index here, kNoIndex: it is not compared

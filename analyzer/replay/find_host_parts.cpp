@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "cause_search.h"
 #include "host/words.h"
@@ -11,24 +12,33 @@
 namespace titan::analyzer {
 namespace {
 
+// How much of what is longer in its steps belongs to it.
+enum class Takes : uint8_t {
+    kItsTime,    // no more than the host spends in it
+    kWithWaits,  // its steps are as long as it makes them, for the host waits for the GPU in it
+    kAftermath,  // what takes the time ends in these calls, or follows from them
+};
 struct HostCause {
     HostPart part;
     CauseClass of_class;
     std::string_view words;  // what takes the time
-    bool marks = false;  // what takes the time ends in these calls, or is their aftermath: all of it belongs to them
+    Takes takes;
+    bool of_all;  // where a few ranks have most of it, it is one cause with that of the others
 };
 constexpr auto kHostCauses = std::to_array<HostCause>({
-    {HostPart::kCheckpoint, CauseClass::kCheckpoint, "spans that save or load checkpoints"},
-    {HostPart::kCollector, CauseClass::kGarbageCollection, "spans of Python's collector"},
-    {HostPart::kCompile, CauseClass::kJit, "calls that load code, or spans that compile it", true},
-    {HostPart::kAllocator, CauseClass::kAllocatorChurn, "calls that allocate or free memory of the GPU", true},
-    {HostPart::kDataLoading, CauseClass::kDataLoading, "spans that wait for data"},
+    {HostPart::kCheckpoint, CauseClass::kCheckpoint, "spans that save or load checkpoints", Takes::kWithWaits, false},
+    {HostPart::kCollector, CauseClass::kGarbageCollection, "spans of Python's collector", Takes::kItsTime, true},
+    {HostPart::kCompile, CauseClass::kJit, "calls that load code, or spans that compile it", Takes::kAftermath, false},
+    {HostPart::kAllocator, CauseClass::kAllocatorChurn, "calls that allocate or free memory of the GPU",
+     Takes::kAftermath, false},
+    {HostPart::kDataLoading, CauseClass::kDataLoading, "spans that wait for data", Takes::kItsTime, false},
 });
 
 constexpr double kOften = 0.5;       // share of a rank's steps
 constexpr double kFew = 0.5;         // share of all ranks
 constexpr double kStandsOut = 0.02;  // share of a step
 constexpr double kStandsOutAsMark = 0.002;
+constexpr double kAll = std::numeric_limits<double>::infinity();
 constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no cause below that share of a step
 
 // What is above the usual of all; where most of all is, what is above nothing.
@@ -69,15 +79,17 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool m
     return delays;
 }
 
-// The steps of these ranks in which it takes so much that it counts: not 0.
-RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const RankSteps& delays_ns) {
-    const double least_ns = base_of(search, spent_ns) + kStandsOutAsMark * search.step_ns();
+// The steps of these ranks in which it takes so much that it counts: the most that it can take from them, else 0.
+RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const RankSteps& delays_ns, Takes takes) {
+    const double base_ns = base_of(search, spent_ns);
+    const double least_ns = kStandsOutAsMark * search.step_ns();
     RankSteps strokes(search.ranks(), search.steps());
     for (size_t r = 0; r < search.ranks(); ++r) {
         const std::vector<double> own_ns = delays_ns.of_rank(r);
         const bool is_struck = std::any_of(own_ns.begin(), own_ns.end(), [](double ns) { return ns > 0; });
         for (size_t s = 0; is_struck && s < search.steps(); ++s) {
-            strokes.at(r, s) = spent_ns.at(r, s) >= least_ns ? 1 : 0;
+            const double above_ns = spent_ns.at(r, s) - base_ns;
+            strokes.at(r, s) = above_ns < least_ns ? 0 : takes == Takes::kItsTime ? above_ns : kAll;
         }
     }
     return strokes;
@@ -111,7 +123,7 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
     }
     const bool by_strokes = search.graph.tells_gpu_work() && search.sees_each_launch();
     search.add(std::move(cause), delays_ns,
-               by_strokes ? search.without_strokes(strokes_of(search, spent_ns, delays_ns), delays_ns)
+               by_strokes ? search.without_strokes(strokes_of(search, spent_ns, delays_ns, row.takes), delays_ns)
                           : search.without(delays_ns));
 }
 
@@ -126,14 +138,14 @@ bool is_in_most_steps(const RankSteps& delays_ns) {
 
 // Where a few have most of it, what all have a little of is a cause of its own.
 void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_often) {
-    RankSteps of_most = delays_of(search, search.work.of(row.part), row.marks);
+    RankSteps of_most = delays_of(search, search.work.of(row.part), row.takes == Takes::kAftermath);
     const HowOften found = is_in_most_steps(of_most) ? HowOften::kInMostSteps : HowOften::kSeldom;
     if (of_most.sum() <= 0 || (how_often != HowOften::kAny && how_often != found)) {
         return;
     }
     const std::vector<int> most = search.struck_ranks(of_most);
     RankSteps of_others(search.ranks(), search.steps());
-    const bool are_few = static_cast<double>(most.size()) < kFew * static_cast<double>(search.ranks());
+    const bool are_few = !row.of_all && static_cast<double>(most.size()) < kFew * static_cast<double>(search.ranks());
     for (size_t r = 0; are_few && r < search.ranks(); ++r) {
         const bool is_other = !std::binary_search(most.begin(), most.end(), search.rank_number(r));
         for (size_t s = 0; is_other && s < search.steps(); ++s) {

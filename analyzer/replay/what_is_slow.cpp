@@ -11,7 +11,8 @@ namespace {
 
 constexpr double kSlowClock = 0.93;      // of the clock of the others' GPUs
 constexpr double kDelayed = 0.1;         // share of the time that threads waited for a processor
-constexpr double kMoreMemoryMib = 1024;  // on the GPU than its peers have
+constexpr double kMoreMemoryMib = 1024;  // on the GPU than most others have
+constexpr double kMostOthers = 0.75;     // share of the others
 constexpr double kPressure = 20;         // percent of the time that some task of the host waits for a processor
 
 double reading(const Process& process, std::string_view kind, std::string_view what) {
@@ -32,7 +33,7 @@ double delayed_share(const Process& process) {
 }
 
 template <typename Value>
-double usual_of_others(const CauseSearch& search, size_t rank, const Value& value, bool on_other_hosts = false) {
+std::vector<double> of_others(const CauseSearch& search, size_t rank, const Value& value, bool on_other_hosts = false) {
     std::vector<double> others;
     for (size_t r = 0; r < search.ranks(); ++r) {
         const bool is_other = on_other_hosts ? search.process(r).host != search.process(rank).host : r != rank;
@@ -40,6 +41,12 @@ double usual_of_others(const CauseSearch& search, size_t rank, const Value& valu
             others.push_back(value(search.process(r)));
         }
     }
+    return others;
+}
+
+template <typename Value>
+double usual_of_others(const CauseSearch& search, size_t rank, const Value& value, bool on_other_hosts = false) {
+    std::vector<double> others = of_others(search, rank, value, on_other_hosts);
     return others.empty() ? -1 : median_of(std::move(others));
 }
 
@@ -64,11 +71,11 @@ CauseClass class_of_gpu(const CauseSearch& search, size_t rank, SlowCause& cause
     }
     const auto memory = [](const Process& of) { return reading(of, "gpu", "memory_used_mib"); };
     const double own_mib = memory(process);
-    const double others_mib = usual_of_others(search, rank, memory);
-    if (own_mib >= 0 && others_mib >= 0 && own_mib > others_mib + kMoreMemoryMib) {
+    const std::vector<double> others_mib = of_others(search, rank, memory);
+    if (!others_mib.empty() && own_mib > quantile_of(others_mib, kMostOthers) + kMoreMemoryMib) {
         cause.evidence.push_back(
             fmt::format("{:.0f} MiB of its GPU are in use, {:.0f} MiB of the others': another process may run there",
-                        own_mib, others_mib));
+                        own_mib, median_of(others_mib)));
         return CauseClass::kOtherProcess;
     }
     return CauseClass::kSlowRankGpu;
