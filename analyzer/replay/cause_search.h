@@ -52,6 +52,8 @@ class CauseSearch {
             }
         });
     }
+    // By how much the node's own time is longer than usual for nodes of its slot, on ranks that do the same.
+    double excess_ns(size_t rank, uint32_t node) const;
     // The middle of the ranks that do the same work, in each step; of a rank without such its own usual time.
     RankSteps usual_of_peers(const RankSteps& values) const;
     // By how much nodes are longer than usual where they are, without what recognised causes take. A rank that is held
@@ -82,7 +84,6 @@ class CauseSearch {
   private:
     std::vector<uint32_t> steps_spared_by(const RankSteps& amounts_ns) const;
     void find_usual_slots();
-    double excess_ns(size_t rank, uint32_t node) const;
     RankSteps with_unseen(const RankSteps& amounts_ns) const;
     Durations without(const RankSteps& amounts_ns, Durations edited) const;
     bool take_strokes(size_t rank, const RankSteps& strokes_ns, Durations& edited) const;

@@ -23,6 +23,8 @@ constexpr double kSeldom = 0.34;        // share of its steps
 constexpr double kLeastRanks = 0.2;     // share of the ranks that pause now and then
 constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes no call for
 constexpr double kTogetherShare = 0.6;  // share of the pausing ranks that pause in one step
+constexpr double kAtOnePlace = 0.95;    // share of the pauses
+constexpr double kElsewhere = 0.5;      // share of the work that is at that place
 constexpr size_t kLeastTimes = 2;
 constexpr double kAllPause = 0.5;  // share of the ranks
 
@@ -95,6 +97,30 @@ double share_in_one_piece(const CauseSearch& search, const RankSteps& pauses_ns)
     return pause_ns > 0 ? piece_ns / pause_ns : 0;
 }
 
+// Do nearly all pauses lie in one slot, in which ranks spend little of their time otherwise? A collector runs anywhere.
+bool are_at_one_place(const CauseSearch& search, const RankSteps& pauses_ns) {
+    std::map<uint32_t, double> pauses;  // by slot
+    std::map<uint32_t, double> work_ns;
+    double all_pauses = 0, all_work_ns = 0;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        search.for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
+            uint32_t longest = first;
+            for (uint32_t n = first; n < end; ++n) {
+                const double usual_ns = static_cast<double>(search.recorded().own_ns[n]) - search.excess_ns(r, n);
+                work_ns[search.graph.nodes[n].slot] += std::max(0.0, usual_ns);
+                all_work_ns += std::max(0.0, usual_ns);
+                longest = search.excess_ns(r, n) > search.excess_ns(r, longest) ? n : longest;
+            }
+            const bool pauses_here = pauses_ns.at(r, step) > 0;
+            pauses[search.graph.nodes[longest].slot] += pauses_here ? 1 : 0;
+            all_pauses += pauses_here ? 1 : 0;
+        });
+    }
+    return std::any_of(pauses.begin(), pauses.end(), [&](const auto& of_slot) {
+        return of_slot.second >= kAtOnePlace * all_pauses && work_ns[of_slot.first] < kElsewhere * all_work_ns;
+    });
+}
+
 }  // namespace
 
 void find_pauses_of_ranks(CauseSearch& search) {
@@ -114,7 +140,8 @@ void find_pauses_of_ranks(CauseSearch& search) {
         return;
     }
     SlowCause cause;
-    cause.of_class = CauseClass::kGarbageCollection;
+    const bool at_one_place = are_at_one_place(search, pauses_ns);
+    cause.of_class = at_one_place ? CauseClass::kDataLoading : CauseClass::kGarbageCollection;
     cause.ranks = search.struck_ranks(pauses_ns);
     cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own", pauses,
                                          fine_duration_text(median_of(lengths_ns)), ranks, search.ranks()));
@@ -122,6 +149,10 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.evidence.emplace_back(in_one_piece >= kInOnePiece
                                     ? "in one piece: the host calls neither CUDA nor NCCL all the while"
                                     : "whether the hosts pause in one piece, the record does not show");
+    if (at_one_place) {
+        cause.evidence.emplace_back(
+            "all at the same place of a step, as where it waits for data; no span says what for");
+    }
     search.add(std::move(cause), pauses_of(search, usual_ns, kSmall));
 }
 

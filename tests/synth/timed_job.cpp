@@ -279,7 +279,9 @@ void TimedJob::collective(Level level, int step, OpKind kind, uint64_t count) {
 
 void TimedJob::fault_in_span(int r, int step, const std::string& span) {
     const TimedFault& fault = options_.fault;
-    if (span != fault.span || !fault.strikes(step, r)) {
+    constexpr std::string_view kAnywhere[] = {"forward", "backward", "optimizer"};
+    const std::string_view where = fault.span.empty() ? kAnywhere[(step / fault.every) % 3] : fault.span;
+    if (span != where || !fault.strikes(step, r)) {
         return;
     }
     const double extra = fault.share * step_ns_ * (options_.noise ? std::exp(0.1 * normal()) : 1);

@@ -30,8 +30,8 @@ struct TimedFault {
     int host = 0;
     int from_step = 0;
     int every = 8;
-    double share = 0.4;  // of a step, longer; collectives: times as long
-    std::string span = "data";
+    double share = 0.4;         // of a step, longer; collectives: times as long
+    std::string span = "data";  // empty: now in one, now in another
 
     bool strikes(int step) const;
     bool strikes(int step, int one) const;  // that rank

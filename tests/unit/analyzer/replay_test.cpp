@@ -53,6 +53,11 @@ TimedOptions with_fault(TimedOptions options, TimedFault::Kind kind, int rank, i
     return options;
 }
 
+bool says(const std::vector<std::string>& evidence, std::string_view words) {
+    return std::any_of(evidence.begin(), evidence.end(),
+                       [words](const std::string& one) { return one.starts_with(words); });
+}
+
 double recorded_step_ns(const TimedOptions& options) { return Slow(options).causes.step_ns; }
 
 }  // namespace
@@ -106,6 +111,27 @@ TEST_CASE("replay: the few steps of a rank that are spared tell how long it work
         const SlowCause& cause = slow.causes.causes.front();
         CHECK(cause.of_class == CauseClass::kDataLoading);
         CHECK(slow.causes.without_ns(cause) == doctest::Approx(even_ns).epsilon(0.01));
+    }
+}
+
+TEST_CASE("replay: pauses at one place of the step are waits, and no collector's") {
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+        TimedOptions options = quiet_job(seed);
+        options.fault.pattern = TimedFault::kPeriodic;
+        options.fault.every = 7;
+        for (const auto& [span, of_class] :
+             {std::pair("forward", CauseClass::kDataLoading), std::pair("", CauseClass::kGarbageCollection)}) {
+            options.fault.span = span;
+            TimedOptions paused = with_fault(options, TimedFault::kSlowSpan, TimedFault::kEveryRank, 0);
+            paused.fault.share = 1;  // longer than hosts are ahead of their GPUs
+            const Slow slow(paused);
+            CAPTURE(seed);
+            CAPTURE(std::string(span));
+            REQUIRE(!slow.causes.causes.empty());
+            const SlowCause& cause = slow.causes.causes.front();
+            CHECK(cause.of_class == of_class);
+            CHECK(says(cause.evidence, "all at the same place of a step") == (of_class == CauseClass::kDataLoading));
+        }
     }
 }
 
