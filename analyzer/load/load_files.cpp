@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <numeric>
 #include <thread>
 
 #include "add_node_rings.h"
+#include "before_abort.h"
 #include "damage_warnings.h"
 #include "discover.h"
 #include "host/words.h"
@@ -39,30 +41,70 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
     return jobs;
 }
 
-std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions& options, GroupRanks& groups) {
-    std::vector<LoadOutcome> outcomes(jobs.size());
+// Calls work(index, loader) for each of these, on all processors.
+template <typename Work>
+void for_each_job(const std::vector<size_t>& indexes, const LoadOptions& options, GroupRanks& groups, Symbols& symbols,
+                  const Work& work) {
     std::atomic<size_t> next{0};
     std::atomic<size_t> done{0};
-    Symbols symbols(Symbols::Search::kNearby);
-    const auto work = [&](bool reports) {
+    const auto run = [&](bool reports) {
         Loader with{symbols, groups, options.only_host};
-        for (size_t job = next++; job < jobs.size(); job = next++) {
-            outcomes[job] = load_rank(jobs[job].files, with);
+        for (size_t i = next++; i < indexes.size(); i = next++) {
+            work(indexes[i], with);
             ++done;
             if (reports && options.progress) {
-                options.progress(done, jobs.size());
+                options.progress(done, indexes.size());
             }
         }
     };
     const unsigned cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
     std::vector<std::jthread> helpers;
-    for (unsigned i = 1; i < std::min<size_t>(cores, jobs.size()); ++i) {
-        helpers.emplace_back(work, false);
+    for (unsigned i = 1; i < std::min<size_t>(cores, indexes.size()); ++i) {
+        helpers.emplace_back(run, false);
     }
-    work(true);
+    run(true);
     helpers.clear();  // joins
     if (options.progress) {
-        options.progress(jobs.size(), jobs.size());
+        options.progress(indexes.size(), indexes.size());
+    }
+}
+
+using Attempt = std::pair<std::string, int32_t>;
+
+Attempt attempt_of(const Process& process) { return {process.run, process.attempt}; }
+
+// When a process of each attempt first aborted communicators.
+std::map<Attempt, int64_t> first_aborts(const std::vector<LoadOutcome>& outcomes) {
+    std::map<Attempt, int64_t> first;
+    for (const LoadOutcome& outcome : outcomes) {
+        for (const Process& process : outcome.processes) {
+            if (const int64_t abort_ns = first_abort_ns(process); abort_ns != 0) {
+                int64_t& known_ns = first.try_emplace(attempt_of(process), abort_ns).first->second;
+                known_ns = std::min(known_ns, abort_ns);
+            }
+        }
+    }
+    return first;
+}
+
+std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions& options, GroupRanks& groups) {
+    std::vector<LoadOutcome> outcomes(jobs.size());
+    Symbols symbols(Symbols::Search::kNearby);
+    std::vector<size_t> all(jobs.size());
+    std::iota(all.begin(), all.end(), 0);
+    for_each_job(all, options, groups, symbols,
+                 [&](size_t job, Loader& with) { outcomes[job] = load_rank(jobs[job].files, with); });
+    std::vector<size_t> aftermath;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(aftermath),
+                 [&](size_t job) { return outcomes[job].shows_aftermath; });
+    if (!aftermath.empty()) {
+        const std::map<Attempt, int64_t> first = first_aborts(outcomes);
+        for_each_job(aftermath, options, groups, symbols, [&](size_t job, Loader& with) {
+            const auto found = first.find(attempt_of(outcomes[job].processes.back()));
+            if (found != first.end()) {
+                outcomes[job] = load_rank(jobs[job].files, with, found->second);
+            }
+        });
     }
     return outcomes;
 }

@@ -129,14 +129,10 @@ std::optional<Process> take_older(RankFile& one, const Process& process, Loader&
     return outcome.processes.empty() ? std::nullopt : std::optional(std::move(outcome.processes.front()));
 }
 
-// The process at the moment when it aborted its communicators, from the newest dump that still shows it. `last` is what
-// `process` was read from. An abort may ask for that dump itself: it is then made before the abort does anything.
+// The process at the moment when communicators were first aborted, from the newest dump that still shows it. `last` is
+// what `process` was read from. An abort may ask for that dump itself: it is then made before the abort does anything.
 std::optional<Process> dump_before_abort(std::span<RankFile> older, const OpenedSource& last, const Process& process,
-                                         const Loader& with) {
-    const int64_t abort_ns = first_abort_ns(process);
-    if (older.empty() || abort_ns == 0) {
-        return std::nullopt;
-    }
+                                         int64_t abort_ns, const Loader& with) {
     const int64_t since_ns = still_since_ns(last, abort_ns);
     Loader own{with.symbols, with.groups, with.only_host};
     for (RankFile& one : older) {
@@ -152,6 +148,20 @@ std::optional<Process> dump_before_abort(std::span<RankFile> older, const Opened
         }
     }
     return std::nullopt;
+}
+
+bool has_aborted(const Process& process) {
+    return std::any_of(process.members.begin(), process.members.end(),
+                       [](const Member& member) { return member.state == format::CommState::kAborted; });
+}
+
+// Since when what the process did is aftermath of an abort, its own or a peer's; 0 when it is none.
+int64_t abort_of(const Process& process, int64_t first_in_job_ns) {
+    const int64_t own_ns = first_abort_ns(process);
+    if (first_in_job_ns == 0 || !has_aborted(process)) {
+        return own_ns;
+    }
+    return own_ns == 0 ? first_in_job_ns : std::min(own_ns, first_in_job_ns);
 }
 
 bool has_called_since(const Process& process, int64_t time_ns) {
@@ -220,7 +230,7 @@ bool is_of(const OpenedSource& opened, const Process& process) {
     return opened.image.header().pid == process.pid && opened.image.header().pid_start_ticks == process.pid_start_ticks;
 }
 
-LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
+LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with, int64_t first_in_job_ns) {
     LoadOutcome outcome;
     std::vector<RankFile> rank_files(files.begin(), files.end());
     std::erase_if(rank_files, [&](RankFile& one) { return is_of_another_host(one, with.only_host); });
@@ -264,7 +274,10 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with) {
         }
         Process& process = outcome.processes.back();
         const auto older = std::span<RankFile>(rank_files).subspan(i + 1);
-        if (auto hung = dump_before_abort(older, *opened, process, with)) {
+        const int64_t abort_ns = abort_of(process, first_in_job_ns);
+        auto hung = abort_ns == 0 ? std::nullopt : dump_before_abort(older, *opened, process, abort_ns, with);
+        outcome.shows_aftermath = has_aborted(process) && !older.empty() && !hung;
+        if (hung) {
             process = std::move(*hung);
         } else if (auto waiting = dump_of_last_wait(older, process, with)) {
             process = std::move(*waiting);

@@ -18,6 +18,7 @@ class Symbols;
 struct LoadOutcome {
     std::vector<Process> processes;
     std::vector<std::string> problems;
+    bool shows_aftermath = false;  // the process aborted communicators, and no dump shows it before that
 };
 
 struct Loader {

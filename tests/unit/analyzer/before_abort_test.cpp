@@ -66,8 +66,9 @@ struct Aborted {
     TemporaryDirectory place;
     Scenario job = two_orders();
 
-    // `moves`: the rank calls CUDA between its first dump and the abort.
-    explicit Aborted(int moves = -1) {
+    // `moves`: the rank calls CUDA between its first dump and the abort. `released`: the abort of the others ends what
+    // the rank waits for, a second before its own.
+    explicit Aborted(int moves = -1, int released = -1) {
         job.write(place.path);
         for (int rank = 0; rank < kRanks; ++rank) {
             auto& ring = job.ring(rank);
@@ -77,7 +78,10 @@ struct Aborted {
                 call.entered_ticks = dumped_ticks + kSecond;
                 call.returned_ticks = call.entered_ticks + 1000;
             }
-            abort_and_go_on(job, rank, dumped_ticks + 10 * kSecond);
+            abort_and_go_on(job, rank, dumped_ticks + (rank == released ? 11 : 10) * kSecond);
+            if (rank == released) {
+                ring.call(ring.next_ticket() - 3).gpu_finished_ticks = dumped_ticks + 10 * kSecond + 1000;
+            }
             const std::string meta = titan::synth::dump_meta(dumped_ticks + 25 * kSecond, "crash", true, 1);
             titan::synth::write_file(place.path + "/synth/0/rank0000" + std::to_string(rank) + ".1.titan",
                                      titan::synth::make_dump(ring, meta));
@@ -118,4 +122,16 @@ TEST_CASE("a rank that did something between its dump and the abort is taken fro
     const Run run = aborted.run();
     CHECK(run.processes[0].source.label == "rank00000.0.titan");
     CHECK(run.processes[1].source.label == "rank00001.1.titan");
+}
+
+TEST_CASE("a rank that a peer's abort let go on is taken from before that abort") {
+    const Aborted aborted(-1, 1);
+    const Run run = aborted.run();
+    for (const Process& process : run.processes) {
+        CHECK(process.source.label == "rank0000" + std::to_string(process.rank) + ".0.titan");
+    }
+    const Diagnosis diagnosis = diagnose(run);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kOrderInversion);
+    CHECK(diagnosis.findings.front().ranks == ranks({kOdd}));
 }
