@@ -78,7 +78,9 @@ class Journal(harness.Case):
         """The writer is killed in the middle; what nobody had written yet is in the rings."""
         jobs = self.start(400, 1000)
         harness.wait_for(lambda: self.files(), 20, "a journal")
-        writer, = [job for job in jobs if "titan-journal" in harness.threads_of(job.pid)]
+        # On a busy machine a writer that got no processor for seconds is relieved, and two write for a moment.
+        writers = lambda: [job for job in jobs if "titan-journal" in harness.threads_of(job.pid)]
+        writer, = harness.wait_for(lambda: (now := writers()) and len(now) == 1 and now, 20, "a single writer")
         writer.signal(signal.SIGKILL)
         for job in jobs:
             if job is not writer:
@@ -86,7 +88,7 @@ class Journal(harness.Case):
         self.place.go()
         for job in jobs:
             job.wait()
-        self.assertIn(len(self.files()), (2, 3))  # the last rank to leave may be another than the next writer
+        self.assertGreaterEqual(len(self.files()), 2)  # each that wrote has one
         markers, _ = self.show()
         for rank, job in enumerate(jobs):
             if job is not writer:
