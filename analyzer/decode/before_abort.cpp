@@ -62,6 +62,14 @@ int64_t first_abort_ns(const Process& process) {
     return first_ns;
 }
 
+int64_t aftermath_since_ns(const Process& process, int64_t first_in_job_ns) {
+    const int64_t own_ns = first_abort_ns(process);
+    if (first_in_job_ns == 0 || !has_aborted(process)) {
+        return own_ns;
+    }
+    return own_ns == 0 ? first_in_job_ns : std::min(own_ns, first_in_job_ns);
+}
+
 bool is_before_abort(const Process& dumped, const Process& later) {
     const int64_t abort_ns = first_abort_ns(later);
     // A communicator is marked as closed when its abort is called, which waits for a dump, and before anything is

@@ -12,6 +12,18 @@
 #include "thread_position.h"
 
 namespace titan::analyzer {
+namespace {
+
+int64_t first_abort_of(const std::vector<Process>& processes) {
+    int64_t first_ns = 0;
+    for (const Process& process : processes) {
+        const int64_t abort_ns = first_abort_ns(process);
+        first_ns = abort_ns != 0 && (first_ns == 0 || abort_ns < first_ns) ? abort_ns : first_ns;
+    }
+    return first_ns;
+}
+
+}  // namespace
 
 void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options) {
     if (options.ring_directories.empty() || !key) {
@@ -47,7 +59,8 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         if (same != processes.end() && !died_later && !has_other_role) {
             continue;
         }
-        const int64_t abort_ns = died_later && is_of(*opened, *same) ? first_abort_ns(process) : 0;
+        const int64_t abort_ns =
+            died_later && is_of(*opened, *same) ? aftermath_since_ns(process, first_abort_of(processes)) : 0;
         if (abort_ns != 0 && is_before_abort(*same, process) && same->now_ns >= still_since_ns(*opened, abort_ns)) {
             hold_until_abort(*same, process, abort_ns);
         } else if (died_later && !has_other_role) {

@@ -15,6 +15,7 @@
 #include "decode_process.h"
 #include "fr_file.h"
 #include "host/words.h"
+#include "host_threads.h"
 #include "read_digest.h"
 #include "thread_position.h"
 #include "waits_outside.h"
@@ -150,20 +151,6 @@ std::optional<Process> dump_before_abort(std::span<RankFile> older, const Opened
     return std::nullopt;
 }
 
-bool has_aborted(const Process& process) {
-    return std::any_of(process.members.begin(), process.members.end(),
-                       [](const Member& member) { return member.state == format::CommState::kAborted; });
-}
-
-// Since when what the process did is aftermath of an abort, its own or a peer's; 0 when it is none.
-int64_t abort_of(const Process& process, int64_t first_in_job_ns) {
-    const int64_t own_ns = first_abort_ns(process);
-    if (first_in_job_ns == 0 || !has_aborted(process)) {
-        return own_ns;
-    }
-    return own_ns == 0 ? first_in_job_ns : std::min(own_ns, first_in_job_ns);
-}
-
 bool has_called_since(const Process& process, int64_t time_ns) {
     return std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
         return format::moves_data(entry.kind) && entry.entered_ns > time_ns;
@@ -274,7 +261,7 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with, int64_t
         }
         Process& process = outcome.processes.back();
         const auto older = std::span<RankFile>(rank_files).subspan(i + 1);
-        const int64_t abort_ns = abort_of(process, first_in_job_ns);
+        const int64_t abort_ns = aftermath_since_ns(process, first_in_job_ns);
         auto hung = abort_ns == 0 ? std::nullopt : dump_before_abort(older, *opened, process, abort_ns, with);
         outcome.shows_aftermath = has_aborted(process) && !older.empty() && !hung;
         if (hung) {

@@ -87,6 +87,8 @@ case("axes", "order", "ranks 1 and 2 call dp before tp, the others tp before dp"
 case("axes", "order", "the same, of each rank one dump kept", [1, 2], r"order|which waits", also=([0, 1, 2, 3],),
      settings={"TITANTRACE_KEEP": 1}, watch=(ENDED,), name="axes/order_keep_1",
      why="the one dump that is kept is the last, of PyTorch's abort; two (TITANTRACE_KEEP) would keep that of the hang")
+case("axes", "order", "the same, each rank aborts later than the one before", [1, 2], r"order|which waits",
+     also=([0, 1, 2, 3],), settings={"ABORT_APART_MS": 600}, watch=(ENDED,), name="axes/order_aborts_apart")
 case("axes", "wrong_group", "rank 1 reduces its gradients over tp instead of dp", [1])
 case("axes", "skip", "rank 1 leaves out an all_reduce over tp", [1], LEFT_OUT, ONLY_TOO_MANY,
      why="each rank of the pair waits for the other: the record cannot tell a call left out from one made later")

@@ -23,6 +23,10 @@ def start(lazily=False):
     torch.cuda.set_device(device)
     if "DIST_TIMEOUT_S" in os.environ:  # for all groups, also those of a device mesh, which are given none
         dist.distributed_c10d.default_pg_nccl_timeout = datetime.timedelta(seconds=float(os.environ["DIST_TIMEOUT_S"]))
+    if "ABORT_APART_MS" in os.environ:  # the watchdog waits before it aborts: each rank so much longer than the last
+        wait_ms = int(os.environ["TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC"]) + \
+            int(os.environ["RANK"]) * int(os.environ["ABORT_APART_MS"])
+        os.environ["TORCH_FR_WAIT_TIMEOUT_DUMP_MILSEC"] = str(wait_ms)
     dist.init_process_group("nccl", device_id=None if lazily else device)
     if "DEBUG_SERVER_FILES" in os.environ:  # PyTorch's own: a process beside rank 0 that asks all ranks each second
         from torch.distributed.debug import start_debug_server
