@@ -19,6 +19,7 @@ constexpr double kSure = 0.015;         // of a step: standard error of the mean
 constexpr double kMostOfOthers = 0.5;   // of its cost: what another that comes and goes may cost
 constexpr double kLeastOfPlayed = 0.2;  // of what the replay tells: where it is less, something else became faster then
 
+// As played, scaled so that their mean is the recorded one.
 std::vector<double> lengths_of(const StepGraph& graph) {
     const Durations recorded = recorded_durations(graph);
     const double replayed_ns = replay(graph, recorded);
