@@ -88,7 +88,7 @@ class Journal(harness.Case):
         self.place.go()
         for job in jobs:
             job.wait()
-        self.assertGreaterEqual(len(self.files()), 2)  # each that wrote has one
+        self.assertIn(len(self.files()), (2, 3))  # the last rank to leave may be another than the next writer
         markers, _ = self.show()
         for rank, job in enumerate(jobs):
             if job is not writer:
