@@ -62,12 +62,12 @@ int64_t first_abort_ns(const Process& process) {
     return first_ns;
 }
 
+int64_t earlier_abort_ns(int64_t one_ns, int64_t other_ns) {
+    return one_ns == 0 ? other_ns : other_ns == 0 ? one_ns : std::min(one_ns, other_ns);
+}
+
 int64_t aftermath_since_ns(const Process& process, int64_t first_in_job_ns) {
-    const int64_t own_ns = first_abort_ns(process);
-    if (first_in_job_ns == 0 || !has_aborted(process)) {
-        return own_ns;
-    }
-    return own_ns == 0 ? first_in_job_ns : std::min(own_ns, first_in_job_ns);
+    return has_aborted(process) ? earlier_abort_ns(first_abort_ns(process), first_in_job_ns) : 0;
 }
 
 bool is_before_abort(const Process& dumped, const Process& later) {

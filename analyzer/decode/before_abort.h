@@ -14,6 +14,9 @@ namespace titan::analyzer {
 // When the process first aborted a communicator that had an unfinished call; 0 when it never did.
 int64_t first_abort_ns(const Process& process);
 
+// The earlier of two such times.
+int64_t earlier_abort_ns(int64_t one_ns, int64_t other_ns);
+
 // Since when what the process did is aftermath of an abort, its own or a peer's, whose abort may end the process's wait
 // before its own does; 0 when none of it is. `first_in_job_ns`: of all processes, 0 when that is not known.
 int64_t aftermath_since_ns(const Process& process, int64_t first_in_job_ns);

@@ -17,8 +17,7 @@ namespace {
 int64_t first_abort_of(const std::vector<Process>& processes) {
     int64_t first_ns = 0;
     for (const Process& process : processes) {
-        const int64_t abort_ns = first_abort_ns(process);
-        first_ns = abort_ns != 0 && (first_ns == 0 || abort_ns < first_ns) ? abort_ns : first_ns;
+        first_ns = earlier_abort_ns(first_ns, first_abort_ns(process));
     }
     return first_ns;
 }

@@ -73,15 +73,13 @@ using Attempt = std::pair<std::string, int32_t>;
 
 Attempt attempt_of(const Process& process) { return {process.run, process.attempt}; }
 
-// When a process of each attempt first aborted communicators.
+// When a process of each attempt first aborted communicators; 0 where none did.
 std::map<Attempt, int64_t> first_aborts(const std::vector<LoadOutcome>& outcomes) {
     std::map<Attempt, int64_t> first;
     for (const LoadOutcome& outcome : outcomes) {
         for (const Process& process : outcome.processes) {
-            if (const int64_t abort_ns = first_abort_ns(process); abort_ns != 0) {
-                int64_t& known_ns = first.try_emplace(attempt_of(process), abort_ns).first->second;
-                known_ns = std::min(known_ns, abort_ns);
-            }
+            int64_t& first_ns = first[attempt_of(process)];
+            first_ns = earlier_abort_ns(first_ns, first_abort_ns(process));
         }
     }
     return first;
@@ -100,9 +98,8 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
     if (!aftermath.empty()) {
         const std::map<Attempt, int64_t> first = first_aborts(outcomes);
         for_each_job(aftermath, options, groups, symbols, [&](size_t job, Loader& with) {
-            const auto found = first.find(attempt_of(outcomes[job].processes.back()));
-            if (found != first.end()) {
-                outcomes[job] = load_rank(jobs[job].files, with, found->second);
+            if (const int64_t first_ns = first.at(attempt_of(outcomes[job].processes.back())); first_ns != 0) {
+                outcomes[job] = load_rank(jobs[job].files, with, first_ns);
             }
         });
     }
