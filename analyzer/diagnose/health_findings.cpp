@@ -97,7 +97,7 @@ Sentence fault_words_in(const Finding& finding, const Seen& seen) {
     return words += claim_words(seen.fault);
 }
 
-constexpr size_t kMostTold = 4;
+constexpr size_t kMostHosts = 4;
 
 // One process of a host reads its ports, all of them use them.
 void add_ranks(const Run& run, const Seen& seen, std::vector<int>& ranks) {
@@ -129,7 +129,7 @@ Finding finding_of(const Run& run, const std::vector<Seen>& seen) {
         finding.summary += phrase("; {} likewise", many_counted(seen.size() - 1, "other"));
     }
     finding.summary += claim_words(first.fault);
-    for (size_t i = 1; i < std::min(seen.size(), kMostTold); ++i) {
+    for (size_t i = 1; i < std::min(seen.size(), kMostHosts); ++i) {
         finding.evidence.push_back(seen_words(seen[i]));
     }
     if (first.fault.is_of_host()) {
@@ -159,7 +159,7 @@ class PortFaults {
 
     void tell(const std::string& host, Finding& finding) const {
         const auto found = of_host_.find(host);
-        for (size_t i = 0; found != of_host_.end() && i < std::min(found->second.size(), kMostTold); ++i) {
+        for (size_t i = 0; found != of_host_.end() && i < std::min(found->second.size(), kMostHosts); ++i) {
             finding.evidence.push_back(fault_words(found->second[i]));
         }
     }

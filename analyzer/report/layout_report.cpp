@@ -15,7 +15,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kShownRanks = 64;
-constexpr size_t kShownNames = 4;
+constexpr size_t kShownCommunicators = 4;
 constexpr size_t kShownHosts = 32;
 
 std::string_view name_of(RoleSource source) {
@@ -62,11 +62,11 @@ Json communicators_json(const Run& run) {
 // "tp:0, tp:1, tp:2 and 13 more".
 std::string names_text(const Run& run, const std::vector<uint32_t>& communicators) {
     std::string text;
-    for (size_t i = 0; i < std::min(kShownNames, communicators.size()); ++i) {
+    for (size_t i = 0; i < std::min(kShownCommunicators, communicators.size()); ++i) {
         text += (text.empty() ? "" : ", ") + distinct_text(run, communicators[i]);
     }
-    return communicators.size() > kShownNames ? text + fmt::format(" and {} more", communicators.size() - kShownNames)
-                                              : text;
+    const size_t more = communicators.size() - std::min(kShownCommunicators, communicators.size());
+    return more > 0 ? text + fmt::format(" and {} more", more) : text;
 }
 
 std::string count_text(const Run& run, const std::vector<uint32_t>& communicators) {

@@ -5,7 +5,7 @@
 namespace titan::analyzer {
 namespace {
 
-struct Comparison {
+struct ClockComparison {
     int64_t ahead_ns = 0;
     int64_t place = -1;  // in the history of the first process: the newest counts
 };
@@ -19,13 +19,13 @@ std::optional<int64_t> ahead_in(const Arrival& own, const Arrival& other) {
                                                         : std::optional(other.entered_ns - own.entered_ns);
 }
 
-std::optional<Comparison> compare_creations(const Member& own, const Member& other) {
+std::optional<ClockComparison> compare_creations(const Member& own, const Member& other) {
     const bool known = own.ready_ns != 0 && other.ready_ns != 0;
-    return known ? std::optional(Comparison{other.ready_ns - own.ready_ns}) : std::nullopt;
+    return known ? std::optional(ClockComparison{other.ready_ns - own.ready_ns}) : std::nullopt;
 }
 
 // By their newest common collective that nobody leaves before all have come.
-std::optional<Comparison> compare_calls(const Member& own, const Member& other) {
+std::optional<ClockComparison> compare_calls(const Member& own, const Member& other) {
     for (size_t i = own.arrivals.size(); i-- > 0;) {
         const Arrival& arrival = own.arrivals[i];
         if (format::class_of(arrival.kind) != format::OpClass::collective) {
@@ -38,7 +38,7 @@ std::optional<Comparison> compare_calls(const Member& own, const Member& other) 
         const std::optional<int64_t> ahead_ns = met ? ahead_in(arrival, *same) : std::nullopt;
         if (ahead_ns) {
             const auto place = own.call_log.find(arrival.sequence);
-            return Comparison{*ahead_ns, place ? int64_t{*place} : 0};
+            return ClockComparison{*ahead_ns, place ? int64_t{*place} : 0};
         }
     }
     return compare_creations(own, other);
@@ -52,7 +52,7 @@ std::optional<int64_t> clock_ahead_ns(const Run& run, uint32_t process, uint32_t
     if (own.host == second.host && own.boot_id == second.boot_id) {
         return 0;
     }
-    std::optional<Comparison> newest;
+    std::optional<ClockComparison> newest;
     for (const Member& member : own.members) {
         const auto same = std::find_if(second.members.begin(), second.members.end(), [&](const Member& candidate) {
             return member.communicator != kNoIndex && candidate.communicator == member.communicator;

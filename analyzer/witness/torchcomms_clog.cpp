@@ -29,7 +29,7 @@ constexpr size_t kMostKinds = 65536;
 constexpr size_t kMostPending = 65536;  // calls
 constexpr size_t kMostCommunicators = 16;
 constexpr size_t kMostWarnings = 2;
-constexpr size_t kMostWords = 64;
+constexpr size_t kMostFieldBytes = 64;
 // Threads that log at the same time swap lines; a file of which the middle was left out jumps.
 constexpr int64_t kSwapped = 1024;
 
@@ -164,12 +164,13 @@ class Log {
             return;
         }
         Kind kind;
-        const std::string_view op = fields.next().substr(0, kMostWords);
+        const std::string_view op = fields.next().substr(0, kMostFieldBytes);
         std::map<std::string_view, std::string_view> value;
         while (!fields.rest.empty() && value.size() < 16) {
             const std::string_view field = fields.next();
             const size_t equals = std::min(field.find('='), field.size());
-            value[field.substr(0, equals)] = field.substr(std::min(equals + 1, field.size())).substr(0, kMostWords);
+            value[field.substr(0, equals)] =
+                field.substr(std::min(equals + 1, field.size())).substr(0, kMostFieldBytes);
         }
         std::vector<std::string> words;
         for (const std::string_view key : {"in_count", "out_count"}) {
@@ -306,7 +307,7 @@ void read_torchcomms_clog(const WitnessFile& file, std::vector<Testimony>& into)
     if (const std::string_view version = header.next(); version != kVersion) {
         Testimony said;
         said.claim = Claim::kUnread;
-        said.text = fmt::format("its version {} is not known: not read", version.substr(0, kMostWords));
+        said.text = fmt::format("its version {} is not known: not read", version.substr(0, kMostFieldBytes));
         into.push_back(std::move(said));
         return;
     }

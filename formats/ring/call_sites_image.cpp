@@ -72,7 +72,10 @@ std::vector<StackModule> CallSitesImage::modules() const {
 }
 
 std::string_view CallSitesImage::text(uint32_t id) const {
-    const auto record = id == 0 ? std::nullopt : row<StringRecord>(CallSiteTable::kTextIndex, id - 1);
+    if (id == 0) {
+        return {};
+    }
+    const auto record = row<StringRecord>(CallSiteTable::kTextIndex, id - 1);
     const uint64_t heap_bytes =
         table(CallSiteTable::kTextHeap).stride_bytes == 1 ? rows(CallSiteTable::kTextHeap, 1) : 0;
     if (!record || record->length_bytes == 0 || record->offset_bytes > heap_bytes ||

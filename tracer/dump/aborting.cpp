@@ -11,7 +11,7 @@
 namespace titan::tracer {
 namespace {
 
-constexpr size_t kMostFrames = 8;  // libc's frames between the signal and abort()
+constexpr size_t kMostLibcFrames = 8;  // libc's frames between the signal and abort()
 
 constinit Module libc{};
 constinit uint64_t abort_begin = 0;
@@ -89,7 +89,7 @@ bool is_sent_by_abort(const siginfo_t* info, const void* context) {
         return false;
     }
     Frame frame = interrupted_frame(context);
-    for (size_t i = 0; i < kMostFrames && holds(frame.address); ++i) {
+    for (size_t i = 0; i < kMostLibcFrames && holds(frame.address); ++i) {
         if (function_begin(libc, frame.address - 1) == abort_begin) {
             return true;
         }

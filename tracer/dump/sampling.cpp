@@ -23,12 +23,13 @@ struct Sampling {
     uint64_t next_ns;
     uint64_t random;
 };
-constinit Sampling state{};
+constinit Sampling sampler{};
 
 // By chance: a fixed period would see the same part of each step where a step takes as long.
 void plan_next(uint64_t now_ns, uint64_t took_ns) {
-    state.random = mix_hash(state.random, now_ns);
-    state.next_ns = now_ns + std::max(state.period_ns / 2 + state.random % state.period_ns, kMostOfTime * took_ns);
+    sampler.random = mix_hash(sampler.random, now_ns);
+    sampler.next_ns =
+        now_ns + std::max(sampler.period_ns / 2 + sampler.random % sampler.period_ns, kMostOfTime * took_ns);
 }
 
 // The main thread first.
@@ -48,22 +49,22 @@ size_t list_sampled(const Session& session, pid_t (&threads)[kAskedAtOnce]) {
 }  // namespace
 
 void start_sampling(Session& session) {
-    state.next_ns = kNever;
+    sampler.next_ns = kNever;
     char* const region = region_bytes(*session.header, format::RegionKind::kStackSamples, nullptr);
-    if (!state.samples.start(region)) {
+    if (!sampler.samples.start(region)) {
         if (region != nullptr) {
             warn_once("no memory for samples of stacks: there will be none");
         }
         return;
     }
-    state.period_ns = std::max(session.config.stack_samples_ns, kShortestNs);
-    state.random = mix_hash(static_cast<uint64_t>(session.identity.pid), session.identity.pid_start_ticks);
+    sampler.period_ns = std::max(session.config.stack_samples_ns, kShortestNs);
+    sampler.random = mix_hash(static_cast<uint64_t>(session.identity.pid), session.identity.pid_start_ticks);
     plan_next(monotonic_now_ns(), 0);
 }
 
 void poll_sampling(const Session& session, bool memory_is_free) {
     const uint64_t now_ns = monotonic_now_ns();
-    if (now_ns < state.next_ns) {
+    if (now_ns < sampler.next_ns) {
         return;
     }
     const uint64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -72,16 +73,16 @@ void poll_sampling(const Session& session, bool memory_is_free) {
         const size_t count = list_sampled(session, threads);
         const uint64_t ticks = now_ticks();
         const int64_t step = std::atomic_ref(session.header->step).load(std::memory_order_relaxed);
-        state.samples.add(sample_stacks({threads, count}), ticks, step);
+        sampler.samples.add(sample_stacks({threads, count}), ticks, step);
         release_sampled_memory();
     }
     plan_next(now_ns, clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns);
 }
 
-uint64_t next_sample_ns() { return state.next_ns; }
+uint64_t next_sample_ns() { return sampler.next_ns; }
 
 void name_samples_of(const Session& session, char* ring_copy) {
-    state.samples.name_functions(*session.header, ring_copy);
+    sampler.samples.name_functions(*session.header, ring_copy);
 }
 
 }  // namespace titan::tracer

@@ -117,7 +117,7 @@ struct Column {
     int64_t offset = 0;
 };
 
-struct State {
+struct FrameState {
     enum Base : uint8_t { kStackPointer, kFramePointer, kThroughFramePointer, kOtherBase } base = kOtherBase;
     int64_t offset = 0;
     Column frame_pointer;
@@ -147,7 +147,7 @@ class Program {
     }
     void begin_function() { initial_ = state_; }
     bool good() const { return good_; }
-    const State& state() const { return state_; }
+    const FrameState& state() const { return state_; }
 
   private:
     static constexpr size_t kDepth = 8;
@@ -236,9 +236,9 @@ class Program {
         }
     }
     void define_base(uint64_t column) {
-        state_.base = column == kStackPointerColumn   ? State::kStackPointer
-                      : column == kFramePointerColumn ? State::kFramePointer
-                                                      : State::kOtherBase;
+        state_.base = column == kStackPointerColumn   ? FrameState::kStackPointer
+                      : column == kFramePointerColumn ? FrameState::kFramePointer
+                                                      : FrameState::kOtherBase;
     }
     void remember() {
         good_ = good_ && depth_ < kDepth;
@@ -268,7 +268,7 @@ class Program {
         expression.end_at(end);
         const bool known = plain_register(expression, state_.offset, end) && expression.get<uint8_t>() == DW_OP_deref &&
                            expression.good() && expression.at() == end;
-        state_.base = known ? State::kThroughFramePointer : State::kOtherBase;
+        state_.base = known ? FrameState::kThroughFramePointer : FrameState::kOtherBase;
         cursor.skip(bytes);
     }
     void register_expression(Cursor& cursor) {
@@ -286,9 +286,9 @@ class Program {
     const Common& common_;
     uint64_t location_;
     uint64_t target_;
-    State state_;
-    State initial_;
-    State kept_[kDepth];
+    FrameState state_;
+    FrameState initial_;
+    FrameState kept_[kDepth];
     size_t depth_ = 0;
     bool done_ = false;
     bool good_ = true;
@@ -381,15 +381,15 @@ bool fits(int64_t offset, int64_t least_words, int64_t most_words) {
     return offset % 8 == 0 && offset / 8 >= least_words && offset / 8 <= most_words;
 }
 
-UnwindRule rule_of(const State& state) {
+UnwindRule rule_of(const FrameState& state) {
     constexpr UnwindRule kStop{UnwindRule::kStop};
     if (state.return_address.saved == Saved::kUndefined) {
         return {UnwindRule::kEnd};
     }
-    const bool through = state.base == State::kThroughFramePointer;
+    const bool through = state.base == FrameState::kThroughFramePointer;
     const Saved where = state.frame_pointer.saved;
     const bool saved = where == (through ? Saved::kAtFramePointer : Saved::kAtFrame);
-    if (state.base == State::kOtherBase || state.return_address.saved != Saved::kAtFrame ||
+    if (state.base == FrameState::kOtherBase || state.return_address.saved != Saved::kAtFrame ||
         (!saved && (through || where != Saved::kSame)) ||
         !fits(state.offset, through ? INT16_MIN : 0, through ? INT16_MAX : UINT16_MAX) ||
         !fits(state.return_address.offset, INT16_MIN, INT16_MAX) ||
@@ -397,9 +397,9 @@ UnwindRule rule_of(const State& state) {
         return kStop;
     }
     UnwindRule rule;
-    rule.kind = through                              ? UnwindRule::kThroughFramePointer
-                : state.base == State::kFramePointer ? UnwindRule::kFromFramePointer
-                                                     : UnwindRule::kFromStackPointer;
+    rule.kind = through                                   ? UnwindRule::kThroughFramePointer
+                : state.base == FrameState::kFramePointer ? UnwindRule::kFromFramePointer
+                                                          : UnwindRule::kFromStackPointer;
     rule.frame_words = static_cast<uint16_t>(state.offset / 8);
     rule.saved_frame_pointer_words = saved ? static_cast<int16_t>(state.frame_pointer.offset / 8) : int16_t{0};
     rule.return_words = static_cast<int16_t>(state.return_address.offset / 8);

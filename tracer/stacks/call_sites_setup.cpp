@@ -22,7 +22,6 @@ constexpr uint64_t kFirstPauseNs = 1'000'000'000;
 constexpr uint64_t kLongestPauseNs = 60'000'000'000;
 
 constexpr size_t kMaxModules = 4096;
-constexpr size_t kMapsBytes = 64 << 10;
 
 // Pauses between searches for something that was not there.
 struct Pauses {

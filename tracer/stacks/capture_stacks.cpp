@@ -27,7 +27,6 @@ namespace {
 
 using format::StackOutcome;
 
-constexpr size_t kMapsBytes = 64 << 10;
 constexpr size_t kMaxFramesOfThread = 256;
 constexpr uint64_t kAnswerNs = 250'000'000;  // for a batch of threads
 constexpr uint64_t kAllNs = 500'000'000;     // for all of them

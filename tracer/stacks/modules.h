@@ -44,7 +44,8 @@ struct UnwindIndex {
 // False where the module has none, or one of another form than all linkers write.
 bool open_unwind_index(const Module& module, UnwindIndex& index);
 
-// Fills the list anew, sorted by address. `scratch` is for a piece of /proc/self/maps.
+// Fills the list anew, sorted by address. `scratch` is for a piece of /proc/self/maps; kMapsBytes are enough.
+constexpr size_t kMapsBytes = 64 << 10;
 void list_modules(ModuleList& list, char* scratch, size_t scratch_bytes);
 
 }  // namespace titan::tracer

@@ -1,6 +1,7 @@
 // Helpers of the tests: a clique of communicators in one process, and streams and buffers for each member.
 #pragma once
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <nccl.h>
 
@@ -40,6 +41,20 @@ struct Gate {
         return cudaLaunchHostFunc(stream, wait, &open);
     }
 };
+
+struct Stream {
+    cudaStream_t handle;
+    Stream() { REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess); }
+    ~Stream() { cudaStreamDestroy(handle); }
+    operator cudaStream_t() const { return handle; }
+};
+
+// A function of the driver, which no test links.
+template <class F>
+F* driver(F*, const char* name) {
+    return reinterpret_cast<F*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+}
+#define DRIVER(name) driver(static_cast<decltype(&name)>(nullptr), #name)
 
 struct Node {
     explicit Node(int size) : ranks(size), comms(static_cast<size_t>(size)), streams(static_cast<size_t>(size)) {

@@ -5,13 +5,6 @@ using namespace simgpu_test;
 
 namespace {
 
-struct Stream {
-    cudaStream_t handle;
-    Stream() { REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess); }
-    ~Stream() { cudaStreamDestroy(handle); }
-    operator cudaStream_t() const { return handle; }
-};
-
 cudaStreamCaptureStatus status_of(cudaStream_t stream) {
     cudaStreamCaptureStatus status;
     CHECK(cudaStreamIsCapturing(stream, &status) == cudaSuccess);

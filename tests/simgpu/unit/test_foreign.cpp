@@ -1,7 +1,6 @@
 // Kernels of PyTorch that are computed on the host, by the names that its wheel registers and with its arguments'
 // layout.
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <string>
@@ -13,12 +12,6 @@ using namespace simgpu_test;
 namespace {
 
 const std::string kVectorized = "_ZN2at6native29vectorized_elementwise_kernelI";
-
-template <class F>
-F* driver(F*, const char* name) {
-    return reinterpret_cast<F*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
-}
-#define DRIVER(name) driver(static_cast<decltype(&name)>(nullptr), #name)
 
 // Launches the kernel of that name in code for a real GPU, and waits for it.
 void run(const std::string& name, std::vector<void*> arguments, unsigned grid_y = 1) {

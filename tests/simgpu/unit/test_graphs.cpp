@@ -5,13 +5,6 @@ using namespace simgpu_test;
 
 namespace {
 
-struct Stream {
-    cudaStream_t handle;
-    Stream() { REQUIRE(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking) == cudaSuccess); }
-    ~Stream() { cudaStreamDestroy(handle); }
-    operator cudaStream_t() const { return handle; }
-};
-
 cudaGraph_t capture(cudaStream_t stream, const std::function<void()>& work) {
     cudaGraph_t graph = nullptr;
     REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) == cudaSuccess);

@@ -8,7 +8,7 @@ using namespace simgpu_test;
 
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kReduceRanks = 4;
 constexpr size_t kCount = 37;
 
 template <typename T>
@@ -32,14 +32,14 @@ double input(int rank, size_t i) { return rank == 0 ? 2 : rank == 1 ? 1 : (i % 2
 
 double reference(ncclRedOp_t op, size_t i) {
     double value = input(0, i);
-    for (int r = 1; r < kRanks; ++r) {
+    for (int r = 1; r < kReduceRanks; ++r) {
         const double next = input(r, i);
         value = op == ncclProd  ? value * next
                 : op == ncclMax ? std::max(value, next)
                 : op == ncclMin ? std::min(value, next)
                                 : value + next;
     }
-    return op == ncclAvg ? value / kRanks : value;
+    return op == ncclAvg ? value / kReduceRanks : value;
 }
 
 template <typename T>
@@ -58,10 +58,10 @@ void check_type(Node& node) {
     for (ncclRedOp_t op : {ncclSum, ncclProd, ncclMax, ncclMin, ncclAvg}) {
         CAPTURE(type);
         CAPTURE(op);
-        std::vector<std::vector<T>> in(kRanks), out(kRanks), scattered(kRanks);
-        for (int r = 0; r < kRanks; ++r) {
+        std::vector<std::vector<T>> in(kReduceRanks), out(kReduceRanks), scattered(kReduceRanks);
+        for (int r = 0; r < kReduceRanks; ++r) {
             const auto at = static_cast<size_t>(r);
-            for (size_t i = 0; i < kCount * kRanks; ++i) {
+            for (size_t i = 0; i < kCount * kReduceRanks; ++i) {
                 in[at].push_back(make<T>(input(r, i)));
             }
             out[at].resize(kCount);
@@ -76,7 +76,7 @@ void check_type(Node& node) {
         const bool integer = type < ncclFloat16;
         const bool fp8 = type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
         int wrong = 0;
-        for (size_t r = 0; r < kRanks; ++r) {
+        for (size_t r = 0; r < kReduceRanks; ++r) {
             for (size_t i = 0; i < kCount; ++i) {
                 for (auto [got, at] : {std::pair{out[r][i], i}, {scattered[r][i], r * kCount + i}}) {
                     double want = reference(op, at);
@@ -93,7 +93,7 @@ void check_type(Node& node) {
 }  // namespace
 
 TEST_CASE("reductions of every datatype with every operator") {
-    Node node(kRanks);
+    Node node(kReduceRanks);
 #define ROW(type, value) check_type<type>(node);
     TYPES(ROW)
 #undef ROW

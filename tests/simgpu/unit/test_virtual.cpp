@@ -1,18 +1,11 @@
 // Memory that a program puts together itself (addresses, physical memory, mappings), and what it asks about kernels.
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include "node.h"
 
 using namespace simgpu_test;
 
 namespace {
-
-template <class F>
-F* driver(F*, const char* name) {
-    return reinterpret_cast<F*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
-}
-#define DRIVER(name) driver(static_cast<decltype(&name)>(nullptr), #name)
 
 constexpr CUmemAllocationProp on_device(int device) {
     CUmemAllocationProp wanted{};

@@ -214,10 +214,10 @@ TEST_CASE("the place of a call is the first frame that is not PyTorch's") {
     CHECK(analyzer::shapes_text(dump, dump.entries[0]) == "[[4, 4]] -> [[4, 4]]");
 }
 
-constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 std::string seconds(const char* key, double value) {
-    return std::string(", \"") + key + "\": " + std::to_string(static_cast<int64_t>(value * kSecond));
+    return std::string(", \"") + key + "\": " + std::to_string(static_cast<int64_t>(value * kNsPerSecond));
 }
 
 // The newest entries of a rank whose ring holds so many: a coalesced reduce_scatter, an all_reduce, ...
@@ -288,22 +288,22 @@ TEST_CASE("when a dump was made is told by what it found only then") {
                                     seconds("time_created_ns", 102) + seconds("time_discovered_started_ns", 160));
     const auto made = [&](const std::string& entries, int64_t written_s) {
         analyzer::GroupRanks groups;
-        return analyzer::process_of_dump(dump_of(dump_text(entries)), 0, written_s * kSecond, groups);
+        return analyzer::process_of_dump(dump_of(dump_text(entries)), 0, written_s * kNsPerSecond, groups);
     };
     const Process started = made(done + "," + waits, 9000);
     CHECK(started.moment == Moment::kRecorded);
-    CHECK(started.now_ns == 160 * kSecond);
+    CHECK(started.now_ns == 160 * kNsPerSecond);
     const Process ended =
         made(done + "," +
                  entry("nccl:all_reduce", 2, 0, "completed",
                        seconds("time_created_ns", 102) + seconds("time_discovered_completed_ns", 103)),
              9000);
-    CHECK(ended.now_ns == 103 * kSecond);
+    CHECK(ended.now_ns == 103 * kNsPerSecond);
     // A start that other calls follow was not found by the dump.
     const Process foreign =
         made(waits + "," + entry("nccl:all_reduce", 3, 0, "scheduled", seconds("time_created_ns", 170)), 200);
     CHECK(foreign.moment == Moment::kFileTime);
-    CHECK(foreign.now_ns == 200 * kSecond);
+    CHECK(foreign.now_ns == 200 * kNsPerSecond);
 }
 
 TEST_CASE("no wait is longer than PyTorch's timeout lets it be") {
@@ -311,12 +311,12 @@ TEST_CASE("no wait is longer than PyTorch's timeout lets it be") {
         entry("nccl:all_reduce", 1, 0, "scheduled", seconds("time_created_ns", 100) + R"(, "timeout_ms": 600000)");
     const auto made = [&](int64_t written_s, const std::string& entries) {
         analyzer::GroupRanks groups;
-        return analyzer::process_of_dump(dump_of(dump_text(entries)), 0, written_s * kSecond, groups);
+        return analyzer::process_of_dump(dump_of(dump_text(entries)), 0, written_s * kNsPerSecond, groups);
     };
     CHECK(made(100 + 1200, waits).moment == analyzer::Moment::kFileTime);
     const Process copied = made(100 + 7200, waits);
     CHECK(copied.moment == analyzer::Moment::kGuessed);
-    CHECK(copied.now_ns == 700 * kSecond);
+    CHECK(copied.now_ns == 700 * kNsPerSecond);
     // Another rank knows better.
     analyzer::Run run;
     run.processes.push_back(copied);
@@ -324,7 +324,7 @@ TEST_CASE("no wait is longer than PyTorch's timeout lets it be") {
         made(100 + 7200, entry("nccl:all_reduce", 1, 0, "started",
                                seconds("time_created_ns", 100) + seconds("time_discovered_started_ns", 105))));
     analyzer::compare_moments(run);
-    CHECK(run.processes[0].now_ns == 105 * kSecond);
+    CHECK(run.processes[0].now_ns == 105 * kNsPerSecond);
     CHECK(run.processes[0].moment == analyzer::Moment::kGuessed);
     CHECK(run.processes[1].moment == analyzer::Moment::kRecorded);
 }
@@ -335,7 +335,7 @@ TEST_CASE("a file of an earlier run is left out") {
         const std::string text =
             dump_text(entry("nccl:all_reduce", 1, 0, "completed", seconds("time_created_ns", begin_s)) + "," +
                       entry("nccl:all_reduce", 2, 0, "scheduled", seconds("time_created_ns", begin_s + 5)));
-        Process process = analyzer::process_of_dump(dump_of(text), rank, written_s * kSecond, groups);
+        Process process = analyzer::process_of_dump(dump_of(text), rank, written_s * kNsPerSecond, groups);
         process.source.label = "nccl_trace_rank_" + std::to_string(rank);
         return process;
     };

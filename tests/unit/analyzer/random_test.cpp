@@ -1,5 +1,5 @@
 // Statistics: hundreds of invented jobs with one fault each, and hundreds of healthy ones. CI plays fixed ones. Others:
-//   TITAN_RANDOM_SEED=20000 TITAN_RANDOM_FAULTY=5000 TITAN_RANDOM_HEALTHY=5000 random-test
+//   TITAN_RANDOM_SEED=20000 TITAN_RANDOM_FAULTY=5000 TITAN_RANDOM_HEALTHY=5000 analyzer-test -sf="*random_test.cpp"
 // (the first seed, how many of each); TITAN_RANDOM_SHOW=1 prints the reports of the failed.
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ bool is_named_undecidable(const Finding& finding) {
     return (says_so || finding.confidence == Confidence::kPossible) && !finding.would_confirm.empty();
 }
 
-enum class Outcome { kRight, kUndecidable, kWrong };
+enum class Judgement { kRight, kUndecidable, kWrong };
 
 // Do the records hold only one side of the faulty call, or not that of the culprit?
 bool has_nobody_to_compare(const RandomRun& run) {
@@ -52,36 +52,36 @@ bool warns_of(const Diagnosis& diagnosis, const char* kind) {
 }
 
 // Right: the kind and exactly the ranks. Undecidable: it says so, is not sure, and does not leave the culprit out.
-Outcome judge(const RandomRun& run, const Diagnosis& diagnosis) {
+Judgement judge(const RandomRun& run, const Diagnosis& diagnosis) {
     if (diagnosis.findings.empty()) {
         // Wrong results hang nobody, and the record may hold one side of them only: it says what it has not.
         const bool untold =
             run.fault == RandomFault::kRedop && (warns_of(diagnosis, "lost_entries") ||
                                                  (has_nobody_to_compare(run) && warns_of(diagnosis, "missing_dump")));
-        return untold ? Outcome::kUndecidable : Outcome::kWrong;
+        return untold ? Judgement::kUndecidable : Judgement::kWrong;
     }
     const Finding& head = diagnosis.findings.front();
     const bool kind = run.kinds.contains(std::string(name_of(head.kind)));
     if (kind && head.ranks == run.ranks) {
-        return Outcome::kRight;
+        return Judgement::kRight;
     }
     // Nobody on record waits in that creation: that the rank is missing elsewhere is all there is to tell.
     const bool absent = head.kind == FindingKind::kRankNotArrived || head.kind == FindingKind::kP2pUnmatched;
     if (run.fault == RandomFault::kInit && absent && head.ranks == run.ranks && has_nobody_to_compare(run)) {
-        return Outcome::kUndecidable;
+        return Judgement::kUndecidable;
     }
     // Its ring forgot the capture: what is left is that the call is missing, and that older calls are lost is said.
     if (run.fault == RandomFault::kCapture && head.ranks == run.ranks && warns_of(diagnosis, "lost_entries") &&
         (head.kind == FindingKind::kOpMismatch || head.kind == FindingKind::kSizeMismatch ||
          head.kind == FindingKind::kRankNotArrived)) {
-        return Outcome::kUndecidable;
+        return Judgement::kUndecidable;
     }
     // A rank without a dump may be dead or not: it is suspected, and its dump is asked for.
     const bool suspects_silent =
         head.confidence != Confidence::kCertain && !head.would_confirm.empty() &&
         std::all_of(head.ranks.begin(), head.ranks.end(), [&](int rank) { return run.without.contains(rank); });
     const bool undecidable = is_named_undecidable(head) && contains_all(head.ranks, run.ranks);
-    return undecidable || suspects_silent ? Outcome::kUndecidable : Outcome::kWrong;
+    return undecidable || suspects_silent ? Judgement::kUndecidable : Judgement::kWrong;
 }
 
 // Also from the condensed run that a digest holds: the same words.
@@ -114,14 +114,14 @@ void show(const Run& run, const Diagnosis& diagnosis) {
 TEST_CASE("generated runs with one fault each: the right kind and the right ranks, in all but the undecidable") {
     const uint64_t first = setting("TITAN_RANDOM_SEED", 0);
     const uint64_t count = setting("TITAN_RANDOM_FAULTY", 500);
-    std::map<std::string, std::map<Outcome, int>> tally;
+    std::map<std::string, std::map<Judgement, int>> tally;
     for (uint64_t seed = first; seed < first + count; ++seed) {
         const RandomRun run = random_faulty_run(seed);
         const Played played = judged(run);
-        const Outcome outcome = judge(run, played.diagnosis);
+        const Judgement outcome = judge(run, played.diagnosis);
         ++tally[run.fault_name][outcome];
         const std::string said = run.fault_name + ", " + run.story + "; it said:" + verdict(played.diagnosis);
-        CHECK_MESSAGE(outcome != Outcome::kWrong, said);
+        CHECK_MESSAGE(outcome != Judgement::kWrong, said);
         for (const Finding& finding : played.diagnosis.findings) {
             CHECK_MESSAGE((finding.confidence == Confidence::kCertain) == finding.would_confirm.empty(), said);
             // Whatever else it says: it is not sure of the guilt of the innocent.
@@ -129,15 +129,15 @@ TEST_CASE("generated runs with one fault each: the right kind and the right rank
                 finding.confidence == Confidence::kCertain && !contains_all(run.ranks, finding.ranks);
             CHECK_MESSAGE(!blames_innocent, "blames the innocent: " << said);
         }
-        if (outcome == Outcome::kWrong) {
+        if (outcome == Judgement::kWrong) {
             show(played.run, played.diagnosis);
         }
     }
     int undecidable = 0;
     for (auto& [fault, outcomes] : tally) {
-        MESSAGE(fault << ": right " << outcomes[Outcome::kRight] << ", undecidable " << outcomes[Outcome::kUndecidable]
-                      << ", wrong " << outcomes[Outcome::kWrong]);
-        undecidable += outcomes[Outcome::kUndecidable];
+        MESSAGE(fault << ": right " << outcomes[Judgement::kRight] << ", undecidable "
+                      << outcomes[Judgement::kUndecidable] << ", wrong " << outcomes[Judgement::kWrong]);
+        undecidable += outcomes[Judgement::kUndecidable];
     }
     CHECK(undecidable * 5 <= static_cast<int>(count));
 }
