@@ -66,6 +66,9 @@ struct Command {
     std::function<int()> run;
 };
 
+// Those of titan-analyze (subcommands.cpp), or none (no_subcommands.cpp).
+std::vector<Command> subcommands(CommandLine& app);
+
 // Each adds itself to the command line.
 Command diagnose_command(CommandLine& app);  // the default one: options of the program itself
 Command help_command(CommandLine& app);

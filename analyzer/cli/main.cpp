@@ -47,12 +47,7 @@ int run_command_line(int argc, char** argv) {
                     "Tells which rank a distributed GPU job waits for, and why, from titantrace's dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
-    const Command subcommands[] = {why_command(app),        show_command(app),    summary_command(app),
-                                   compare_command(app),    metrics_command(app), timeline_command(app),
-                                   stragglers_command(app), layout_command(app),  stacks_command(app),
-                                   report_command(app),     watch_command(app),   export_command(app),
-                                   fields_command(app),     digest_command(app),  rings_command(app),
-                                   collect_command(app),    clean_command(app),   help_command(app)};
+    const std::vector<Command> commands = subcommands(app);
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
     try {
@@ -63,7 +58,7 @@ int run_command_line(int argc, char** argv) {
         return fail(error.what() + what_was_meant(app, arguments) + " (--help shows how)");
     }
     try {
-        for (const Command& command : subcommands) {
+        for (const Command& command : commands) {
             if (command.line->chosen()) {
                 return command.run();
             }

@@ -25,8 +25,8 @@ std::string newest_metrics(const Process& process, int64_t step) {
     size_t count = 0;
     for (const MetricRecord& metric : process.metrics) {
         if (metric.last_step == step && count++ < kMostMetrics) {
-            words +=
-                fmt::format("{}{} {:.6g}", words.empty() ? "" : ", ", process.text(metric.name), metric.last_value);
+            words += fmt::format("{}{} {}", words.empty() ? "" : ", ", process.text(metric.name),
+                                 number_text(metric.last_value));
         }
     }
     return words + (count > kMostMetrics ? fmt::format(" and {} more", count - kMostMetrics) : "");

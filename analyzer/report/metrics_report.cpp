@@ -18,8 +18,6 @@ std::string joined_how(MetricReduction reduction) {
     return reduction == MetricReduction::kNotTold ? "mean of newest" : std::string(format::name_of(reduction));
 }
 
-std::string number_text(double value) { return fmt::format("{:.6g}", value); }
-
 std::string extreme_text(double value, int rank) {
     return rank < 0 ? "-" : fmt::format("{} (rank {})", number_text(value), rank);
 }

@@ -114,18 +114,6 @@ Json child_json(const DumpedChild& child) {
 
 }  // namespace
 
-std::string no_stack_text(const ThreadStack& thread) {
-    switch (thread.outcome) {
-        case format::StackOutcome::kNoAnswer:
-            return "no stack: it took no signal in time and " + state_text(thread.state, thread.wait_channel);
-        case format::StackOutcome::kBlocksSignal:
-            return "no stack: it blocks all signals, and " + state_text(thread.state, thread.wait_channel);
-        case format::StackOutcome::kNotAsked: return "no native stack was taken";
-        case format::StackOutcome::kOurs: return "a thread of titantrace";
-        default: return "no stack";
-    }
-}
-
 std::string stacks_report(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems,
                           const StacksView& view, const TextStyle& style) {
     std::string out;

@@ -28,8 +28,6 @@ const char* kind_text(PartKind kind) {
 
 bool is_metric(const SummaryRow* row) { return row->kind == PartKind::kMetric; }
 
-std::string number_text(double value) { return fmt::format("{:.6g}", value); }
-
 std::string ranks_cell(const Summary& summary, const SummaryRow& row) {
     return fmt::format("{} of {}", row.of_rank.size(), summary.ranks());
 }

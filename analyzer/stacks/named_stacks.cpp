@@ -150,4 +150,16 @@ std::string site_text(const PythonSite& site) {
                              : fmt::format("{} at {}:{}", site.function, file, site.line);
 }
 
+std::string no_stack_text(const ThreadStack& thread) {
+    switch (thread.outcome) {
+        case format::StackOutcome::kNoAnswer:
+            return "no stack: it took no signal in time and " + state_text(thread.state, thread.wait_channel);
+        case format::StackOutcome::kBlocksSignal:
+            return "no stack: it blocks all signals, and " + state_text(thread.state, thread.wait_channel);
+        case format::StackOutcome::kNotAsked: return "no native stack was taken";
+        case format::StackOutcome::kOurs: return "a thread of titantrace";
+        default: return "no stack";
+    }
+}
+
 }  // namespace titan::analyzer

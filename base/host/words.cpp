@@ -302,6 +302,8 @@ std::string safe_file_name(const std::string& name) {
 
 std::string id_text(uint64_t id) { return fmt::format("{:016x}", id); }
 
+std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+
 std::string signal_text(int number) {
     const char* const name = signal_name(number);
     return name != nullptr ? name : fmt::format("signal {}", number);

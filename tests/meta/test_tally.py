@@ -12,7 +12,8 @@ class Tally(unittest.TestCase):
     root = None
 
     def tally(self, results, status=0, *options):
-        lines = [json.dumps({"name": f"t{i}", "result": result, "stdout": out, "duration": 10.0 * i})
+        lines = [json.dumps({"name": f"t{i}", "result": result, "stdout": out, "duration": 10.0 * i,
+                             "stderr": f"processor: {i}.5 0.25\n"})
                  for i, (result, out) in enumerate(results)]
         with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
             log.write("\n".join(lines))
@@ -57,8 +58,9 @@ class Tally(unittest.TestCase):
 
     def test_times_come_longest_first(self):
         status, lines = self.tally([("OK", ""), ("OK", "")], 0, "--times")
-        self.assertEqual((status, [line.split() for line in lines[-3:-1]]),
-                         (0, [["10.0", "s", "t1"], ["0.0", "s", "t0"]]))
+        self.assertEqual((status, [line.split() for line in lines[-4:-1]]),
+                         (0, [["10.0", "s", "1.8", "s", "t1"], ["0.0", "s", "0.8", "s", "t0"],
+                              ["10.0", "s", "2.5", "s", "all"]]))
         self.assertEqual(lines[-1], "2 passed, 0 failed")
 
     def test_times_say_what_a_test_counted(self):

@@ -54,6 +54,8 @@ constexpr std::string_view base_name(std::string_view path) { return path.substr
 std::string shell_quoted(const std::string& word);
 // Letters, digits, '-', '_' and '.': a name that leads out of no directory.
 std::string safe_file_name(const std::string& name);
+// Six significant digits of a metric: "2.31", "1.5e-07".
+std::string number_text(double value);
 std::string signal_text(int number);
 std::string id_text(uint64_t id);
 
