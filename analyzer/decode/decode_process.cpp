@@ -215,7 +215,7 @@ class LabelDecoder {
     Process& process_;
 };
 
-// Markers tell labels of older rings, and those that found no room in the table.
+// Markers tell those that found no room in the table.
 void decode_labels(const format::RingImage& image, TextTable& texts, Process& process) {
     LabelDecoder labels(texts, process);
     image.for_each_marker([&](uint64_t, const format::MarkerEntry& marker) {

@@ -15,48 +15,31 @@ namespace titan::analyzer::digest {
 
 enum class Tag : uint64_t {
     kHead = 1,
-    kTexts = 2,
-    kMembers = 3,
-    kThreads = 4,
-    kHistory = 5,
-    kCallLogs = 6,
-    kEntries = 7,
-    kWork = 8,
-    kChannels = 9,
-    kArrivals = 10,
-    kSteps = 11,
-    kLabels = 12,
-    kPositions = 13,
-    kPositionLibraries = 14,
-    kFlightRecorder = 15,
-    kHeld = 16,
-    kRecorderNumbers = 17,
+    kLosses = 2,
+    kTexts = 3,
+    kMembers = 4,
+    kThreads = 5,
+    kHistory = 6,
+    kCallLogs = 7,
+    kEntries = 8,
+    kExchanges = 9,
+    kWork = 10,
+    kChannels = 11,
+    kArrivals = 12,
+    kSteps = 13,
+    kCallTimes = 14,
+    kLabels = 15,
+    kPositions = 16,
+    kStackSamples = 17,
     kEnding = 18,
     kProcessors = 19,
-    kUnrecorded = 20,
-    kLosses = 21,
-    kFatalThread = 22,
-    kStartsWithEnds = 23,
-    kConfig = 24,
-    kSplits = 25,
-    kRecorderMinor = 26,
-    kGil = 27,
-    kChildren = 28,
-    kMetrics = 29,
-    kMarkerPlaces = 30,
-    kHealth = 31,
-    kMarkerFacts = 32,
-    kAlgorithms = 33,
-    kCallTimes = 34,
-    kReplaced = 35,
-    kStackSamples = 36,
+    kChildren = 20,
+    kUnrecorded = 21,
+    kFlightRecorder = 22,
+    kConfig = 23,
+    kMarks = 24,
+    kHealth = 25,
 };
-
-// The number of losses in the head: as many as existed when the head was defined, and in the first digests. kLosses
-// holds all of them.
-inline constexpr size_t kLossesInHead = 12;
-inline constexpr size_t kLossesInFirstHead = 11;
-static_assert(kLossesInHead <= format::kLossCount);
 
 template <typename A, typename T>
 size_t sized(A& a, std::vector<T>& list, size_t least_bytes_each) {
@@ -122,7 +105,7 @@ void pairs(A& a, std::vector<std::pair<First, Second>>& list) {
 }
 
 template <typename A>
-void head(A& a, Process& p, size_t losses) {
+void head(A& a, Process& p) {
     a.text(p.source.label);
     std::string reason(format::name_of(p.source.reason));
     a.text(reason);
@@ -136,38 +119,12 @@ void head(A& a, Process& p, size_t losses) {
     all(p.source.is_ring, p.source.is_flight_recorder, p.condensed, p.source.dump_number, p.pid, p.pid_start_ticks,
         p.rank, p.world_size, p.attempt, p.liveness, p.fatal_signal, p.now_ns, p.started_ns, p.step, p.timeout_ns,
         p.gpu_progress, p.gpu_method, p.gpu_sample, p.starts_seen, p.partial_recording, by_flight_recorder,
-        p.first_ticket, p.overwritten, p.torn);
+        p.first_ticket, p.overwritten, p.torn, p.source.replaced_ns, p.starts_with_ends);
     p.sees = by_flight_recorder ? kFlightRecorderCoverage : Coverage();
-    for (size_t i = 0; i < losses; ++i) {
-        a.number(p.losses[i]);
-    }
     numbers(a, p.callers);
     sized(a, p.passed_pairs, 5);
     for (PeerCalls& calls : p.passed_pairs) {
         all(calls.row, calls.kind, calls.peer, calls.first, calls.last);
-    }
-    sized(a, p.exchanges, 4);
-    for (Exchange& exchange : p.exchanges) {
-        all(exchange.row, exchange.sequence, exchange.sent, exchange.received);
-    }
-    pairs(a, p.labels);
-}
-
-// Only with the right number of losses is the field used up.
-template <typename A>
-void head(A& a, Process& p) {
-    if constexpr (A::kReads) {
-        for (const size_t losses : {kLossesInHead, kLossesInFirstHead}) {
-            A tried = a;
-            std::fill(std::begin(p.losses), std::end(p.losses), 0);
-            head(tried, p, losses);
-            if (tried.good() && tried.empty()) {
-                return;
-            }
-        }
-        a.fail();
-    } else {
-        head(a, p, kLossesInHead);
     }
 }
 
@@ -215,6 +172,7 @@ template <typename A>
 void flight_recorder(A& a, Process& p) {
     a.number(p.moment);
     a.number(p.source.written_ns);
+    a.number(p.source.recorder_minor);
     for (Member& m : p.members) {
         a.number(m.last_enqueued);
         a.number(m.last_started);
@@ -223,8 +181,11 @@ void flight_recorder(A& a, Process& p) {
 }
 
 template <typename A>
-void splits(A& a, Process& p) {
+void exchanges(A& a, Process& p) {
+    sized(a, p.exchanges, 6);
     for (Exchange& exchange : p.exchanges) {
+        const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+        all(exchange.row, exchange.sequence, exchange.sent, exchange.received);
         numbers(a, exchange.sent_to);
         numbers(a, exchange.received_from);
     }
@@ -245,7 +206,7 @@ template <typename A>
 void ending(A& a, Process& p) {
     const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
     Ending& e = p.ending;
-    all(e.seen_ns, e.asked_ns, e.left_ns, e.signal, e.sender, e.exit_status, e.halt);
+    all(e.seen_ns, e.asked_ns, e.left_ns, e.signal, e.sender, e.exit_status, e.halt, p.fatal_thread);
 }
 
 template <typename A>
@@ -258,19 +219,13 @@ void processors(A& a, Process& p) {
 
 template <typename A>
 void positions(A& a, Process& p) {
-    sized(a, p.positions, 7);
+    a.number(p.python_threads);
+    sized(a, p.positions, 9);
     for (ThreadPosition& s : p.positions) {
         const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
-        all(s.thread, s.name, s.why_none, s.python, s.caller, s.native);
+        all(s.thread, s.name, s.why_none, s.python, s.caller, s.native, s.held_gil);
         numbers(a, s.frames);
-    }
-}
-
-template <typename A>
-void gil(A& a, Process& p) {
-    a.number(p.python_threads);
-    for (ThreadPosition& s : p.positions) {
-        a.number(s.held_gil);
+        numbers(a, s.libraries);
     }
 }
 
@@ -291,38 +246,19 @@ void stack_samples(A& a, Process& p) {
 }
 
 template <typename A>
-void metrics(A& a, Process& p) {
+void marks(A& a, Process& p) {
     const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
-    const auto mark = [&](Mark& m) { all(m.name, m.step, m.at_ns); };
+    const auto mark = [&](Mark& m) { all(m.name, m.step, m.at_ns, m.place); };
     mark(p.last_event);
-    sized(a, p.metrics, 8);
+    mark(p.last_error);
+    mark(p.open_span);
+    all(p.last_event.facts, p.last_error.message, p.open_span.facts);
+    sized(a, p.metrics, 10);
     for (MetricRecord& m : p.metrics) {
         auto bits = std::bit_cast<uint64_t>(m.last_value);
-        all(m.name, m.values, bits, m.bad_values, m.bad_from_start);
+        all(m.name, m.values, bits, m.last_step, m.bad_values, m.bad_from_start);
         mark(m.bad_since);
         m.last_value = std::bit_cast<double>(bits);
-    }
-}
-
-// What marks tell since the program tells more with them.
-template <typename A>
-void marker_places(A& a, Process& p) {
-    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
-    ErrorMark& error = p.last_error;
-    all(p.last_event.place, error.name, error.step, error.at_ns, error.place, error.message);
-    for (MetricRecord& m : p.metrics) {
-        a.number(m.bad_since.place);
-    }
-}
-
-// What marks tell since attributes are read.
-template <typename A>
-void marker_facts(A& a, Process& p) {
-    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
-    ToldMark& span = p.open_span;
-    all(p.last_event.facts, span.name, span.step, span.at_ns, span.place, span.facts);
-    for (MetricRecord& m : p.metrics) {
-        a.number(m.last_step);
     }
 }
 
@@ -347,13 +283,6 @@ void children(A& a, Process& p) {
         const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
         all(c.pid, c.name, c.state, c.wait_channel, c.cpu_ns, c.ended_ns, c.wait_status);
         numbers(a, c.frames);
-    }
-}
-
-template <typename A>
-void position_libraries(A& a, Process& p) {
-    for (ThreadPosition& s : p.positions) {
-        numbers(a, s.libraries);
     }
 }
 
@@ -383,7 +312,7 @@ void runs(A& a, std::vector<Runs::Run>& list) {
 // The parts of an entry that the history does not hold.
 template <typename A>
 void entries(A& a, Process& p) {
-    sized(a, p.entries, 13);
+    sized(a, p.entries, 14);
     rising(a, p.entries, &Entry::place);
     if constexpr (A::kReads) {
         for (const Entry& entry : p.entries) {
@@ -409,6 +338,7 @@ void entries(A& a, Process& p) {
     column(a, p.entries, &Entry::result);
     column(a, p.entries, &Entry::state);
     column(a, p.entries, &Entry::device);
+    column(a, p.entries, &Entry::recorder_number);
     rising_numbers(a, p.tickets);
 }
 
@@ -437,22 +367,16 @@ void channels(A& a, Process& p) {
     for (ChannelWork& c : p.channels) {
         all(c.entry, c.steps, c.steps_done, c.peer, c.channel, c.role, c.state);
     }
-    sized(a, p.channel_counts, 4);
+    sized(a, p.channel_counts, 6);
     for (ChannelCounts& c : p.channel_counts) {
-        all(c.entry, c.channels, c.started, c.finished);
+        all(c.entry, c.channels, c.started, c.finished, c.algorithm, c.protocol);
     }
-}
-
-template <typename A>
-void algorithms(A& a, Process& p) {
-    column(a, p.channel_counts, &ChannelCounts::algorithm);
-    column(a, p.channel_counts, &ChannelCounts::protocol);
 }
 
 template <typename A>
 void arrivals(A& a, Process& p) {
     for (Member& m : p.members) {
-        sized(a, m.arrivals, 8);
+        sized(a, m.arrivals, 10);
         rising(a, m.arrivals, &Arrival::sequence);
         column(a, m.arrivals, &Arrival::bytes);
         rising(a, m.arrivals, &Arrival::entered_ns);
@@ -461,16 +385,13 @@ void arrivals(A& a, Process& p) {
         rising(a, m.arrivals, &Arrival::waited_ns);
         rising(a, m.arrivals, &Arrival::step);
         column(a, m.arrivals, &Arrival::kind);
+        rising(a, m.arrivals, &Arrival::held_ns);
+        rising(a, m.arrivals, &Arrival::untimed);
     }
 }
 
-// And the fields of steps that came with them.
 template <typename A>
 void call_times(A& a, Process& p) {
-    a.number(p.steps_by_period);
-    column(a, p.steps, &StepProfile::load_ns);
-    rising(a, p.steps, &StepProfile::first_call);
-    column(a, p.steps, &StepProfile::memory_calls);
     a.number(p.call_times_from_ns);
     sized(a, p.call_times, 4);
     column(a, p.call_times, &CallTimes::since_before);
@@ -479,25 +400,19 @@ void call_times(A& a, Process& p) {
     column(a, p.call_times, &CallTimes::sequence);
 }
 
-// More fields of the arrivals, which are read before.
-template <typename A>
-void held(A& a, Process& p) {
-    for (Member& m : p.members) {
-        rising(a, m.arrivals, &Arrival::held_ns);
-        rising(a, m.arrivals, &Arrival::untimed);
-    }
-}
-
 template <typename A>
 void steps(A& a, Process& p) {
-    sized(a, p.steps, 11);
+    a.number(p.steps_by_period);
+    sized(a, p.steps, 14);
     rising(a, p.steps, &StepProfile::begin_ns);
     near(a, p.steps, &StepProfile::end_ns, &StepProfile::begin_ns);
-    for (auto member : {&StepProfile::sync_ns, &StepProfile::copy_ns, &StepProfile::memory_ns, &StepProfile::nccl_ns,
-                        &StepProfile::gap_ns}) {
+    for (auto member : {&StepProfile::sync_ns, &StepProfile::copy_ns, &StepProfile::memory_ns, &StepProfile::load_ns,
+                        &StepProfile::nccl_ns, &StepProfile::gap_ns}) {
         column(a, p.steps, member);
     }
+    column(a, p.steps, &StepProfile::memory_calls);
     column(a, p.steps, &StepProfile::launches);
+    rising(a, p.steps, &StepProfile::first_call);
     rising(a, p.steps, &StepProfile::first_span);
     column(a, p.steps, &StepProfile::span_count);
     rising(a, p.steps, &StepProfile::step);

@@ -86,34 +86,23 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kHistory, [&](A& a) { history(a, p); });
     visit(Tag::kCallLogs, [&](A& a) { call_logs(a, p); });
     visit(Tag::kEntries, [&](A& a) { digest::entries(a, p); });
+    visit(Tag::kExchanges, [&](A& a) { digest::exchanges(a, p); });
     visit(Tag::kWork, [&](A& a) { digest::work(a, p); });
     visit(Tag::kChannels, [&](A& a) { digest::channels(a, p); });
-    visit(Tag::kAlgorithms, [&](A& a) { digest::algorithms(a, p); });
     visit(Tag::kArrivals, [&](A& a) { digest::arrivals(a, p); });
-    visit(Tag::kHeld, [&](A& a) { digest::held(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kCallTimes, [&](A& a) { digest::call_times(a, p); });
-    visit(Tag::kReplaced, [&](A& a) { a.number(p.source.replaced_ns); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kPositions, [&](A& a) { digest::positions(a, p); });
     visit(Tag::kStackSamples, [&](A& a) { digest::stack_samples(a, p); });
-    visit(Tag::kRecorderNumbers, [&](A& a) { digest::column(a, p.entries, &Entry::recorder_number); });
-    visit(Tag::kPositionLibraries, [&](A& a) { digest::position_libraries(a, p); });
     visit(Tag::kEnding, [&](A& a) { digest::ending(a, p); });
     visit(Tag::kProcessors, [&](A& a) { digest::processors(a, p); });
+    visit(Tag::kChildren, [&](A& a) { digest::children(a, p); });
     visit(Tag::kUnrecorded, [&](A& a) { digest::unrecorded(a, p); });
     visit(Tag::kFlightRecorder, [&](A& a) { digest::flight_recorder(a, p); });
-    visit(Tag::kFatalThread, [&](A& a) { a.number(p.fatal_thread); });
-    visit(Tag::kStartsWithEnds, [&](A& a) { a.number(p.starts_with_ends); });
     visit(Tag::kConfig, [&](A& a) { digest::pairs(a, p.config); });
-    visit(Tag::kSplits, [&](A& a) { digest::splits(a, p); });
-    visit(Tag::kMetrics, [&](A& a) { digest::metrics(a, p); });
-    visit(Tag::kMarkerPlaces, [&](A& a) { digest::marker_places(a, p); });
-    visit(Tag::kMarkerFacts, [&](A& a) { digest::marker_facts(a, p); });
+    visit(Tag::kMarks, [&](A& a) { digest::marks(a, p); });
     visit(Tag::kHealth, [&](A& a) { digest::health(a, p); });
-    visit(Tag::kChildren, [&](A& a) { digest::children(a, p); });
-    visit(Tag::kGil, [&](A& a) { digest::gil(a, p); });
-    visit(Tag::kRecorderMinor, [&](A& a) { a.number(p.source.recorder_minor); });
 }
 
 // Restores the fields of a kept entry that the history holds: they are not written twice.
@@ -265,7 +254,7 @@ Result<Process> unpack_process(std::span<const std::byte> bytes) {
             return candidate.first == static_cast<uint64_t>(wanted);
         });
         if (field == found.end() || !why.empty()) {
-            return;  // written by an older version
+            return;
         }
         describe(field->second);
         if (!field->second.good()) {

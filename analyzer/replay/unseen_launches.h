@@ -15,8 +15,7 @@ namespace titan::analyzer {
 using StepMoments = std::vector<std::vector<int64_t>>;
 
 // Fills in arrivals and ends that nobody saw, from where in a step they usually are: each slot is watched in some
-// steps, unless an older recorder made the record and a step has a multiple of the sample's launches. True if hardly
-// any is left.
+// steps. True if hardly any is left.
 bool fill_unseen(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw);
 
 }  // namespace titan::analyzer

@@ -51,7 +51,7 @@ class BlockReader {
                 case JournalTag::kSites: sites(content, block.sites); break;
                 case JournalTag::kMarkers: markers(content, block); break;
                 case JournalTag::kSteps: steps(content, block.steps); break;
-                default: continue;  // of a later minor
+                default: continue;  // of a newer minor
             }
             good_ = good_ && content.good();
         }

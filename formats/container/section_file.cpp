@@ -43,8 +43,8 @@ Result<size_t> check_file_header(std::span<const std::byte> file, const FileKind
     if (header.magic != kind.magic) {
         return Error("not a titantrace " + name + " (wrong magic number)");
     }
-    if (header.major > kind.major) {
-        return Error(name + " format " + version(header.major, header.minor) + " is newer than the " +
+    if (header.major != kind.major) {
+        return Error(name + " format " + version(header.major, header.minor) + " is not the " +
                      version(kind.major, kind.minor) +
                      " that this titan-analyze reads; use the titan-analyze of the titantrace release that wrote it");
     }

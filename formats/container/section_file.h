@@ -19,7 +19,7 @@ namespace titan::format {
 struct FileKind {
     const char* name;
     uint64_t magic;
-    uint16_t major;  // a newer major is refused
+    uint16_t major;  // another one is refused
     uint16_t minor;
     uint32_t max_sections;
     bool grows = false;  // sections are appended while it is read: it may end behind any of them

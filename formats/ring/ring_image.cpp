@@ -10,13 +10,33 @@ namespace {
 
 std::string version_text(uint16_t major, uint16_t minor) { return std::to_string(major) + "." + std::to_string(minor); }
 
-std::string newer_version(const RingHeader& header) {
+std::string other_version(const RingHeader& header) {
     const std::string writer(fixed_text(header.writer));
-    return "ring format " + version_text(header.major, header.minor) + " is newer than the " +
+    return "ring format " + version_text(header.major, header.minor) + " is not the " +
            version_text(kRingMajor, kRingMinor) +
            " that this titan-analyze reads; use the titan-analyze of the release " + "that wrote it" +
            (writer.empty() ? "" : " (" + writer + ")");
 }
+
+// Bytes of an element of each kind of region. A later minor may append to them.
+constexpr std::array<uint32_t, kRegionKinds> kElementBytes = {0,
+                                                              sizeof(CollectiveEntry),
+                                                              sizeof(CudaCallEntry),
+                                                              sizeof(MarkerEntry),
+                                                              sizeof(CommunicatorRecord),
+                                                              sizeof(ThreadRecord),
+                                                              sizeof(StringRecord),
+                                                              1,
+                                                              1,
+                                                              sizeof(StreamWorkEntry),
+                                                              sizeof(LaunchMarks),
+                                                              sizeof(ChannelEntry),
+                                                              1,
+                                                              sizeof(OpenSpanRecord),
+                                                              sizeof(MarkerSiteRecord),
+                                                              sizeof(LabelRecord),
+                                                              sizeof(HealthEntry),
+                                                              1};
 
 }  // namespace
 
@@ -52,15 +72,22 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
     if (header.endian_tag != kEndianTag) {
         return Error("written on a machine of the other byte order, or damaged");
     }
-    if (header.major > kRingMajor) {
-        return Error(newer_version(header));
+    if (header.major != kRingMajor) {
+        return Error(other_version(header));
     }
     image.clock_ = RingClock(header);
     bool is_cut = false;
+    uint32_t short_kind = 0;
     for_each_region(header, [&](const RegionDescriptor& descriptor, const RegionCursor* cursor) {
         const auto kind = static_cast<uint32_t>(descriptor.kind);
-        if (kind == 0 || kind >= image.regions_.size() || descriptor.stride_bytes == 0 ||
-            descriptor.offset_bytes >= bytes.size()) {
+        if (kind == 0 || kind >= image.regions_.size()) {
+            return;
+        }
+        if (descriptor.stride_bytes < kElementBytes[kind]) {
+            short_kind = kind;
+            return;
+        }
+        if (descriptor.offset_bytes >= bytes.size()) {
             return;
         }
         const uint64_t room = (bytes.size() - descriptor.offset_bytes) / descriptor.stride_bytes;
@@ -76,6 +103,10 @@ Result<RingImage> RingImage::open(std::span<const std::byte> bytes, const std::o
         // A cut ring would give every ticket another slot: the rest of it cannot be read.
         is_cut |= is_ring(descriptor.kind) && region.count != descriptor.count;
     });
+    if (short_kind != 0) {
+        return Error("elements of ring region " + std::to_string(short_kind) + " have fewer than " +
+                     std::to_string(kElementBytes[short_kind]) + " bytes: damaged, or of no release");
+    }
     if (is_cut) {
         return Error("a ring region reaches past the end of the file: truncated or damaged");
     }
@@ -112,7 +143,7 @@ uint64_t RingImage::first_marker() const {
 std::vector<std::pair<uint32_t, CommunicatorRecord>> RingImage::communicators() const {
     std::vector<std::pair<uint32_t, CommunicatorRecord>> rows;
     const Region* table = region(RegionKind::kCommunicators);
-    if (table == nullptr || table->stride_bytes < sizeof(CommunicatorRecord)) {
+    if (table == nullptr) {
         return rows;
     }
     const uint64_t used = std::min(table->head, table->count);
@@ -127,7 +158,7 @@ std::vector<std::pair<uint32_t, CommunicatorRecord>> RingImage::communicators() 
 
 std::optional<LaunchMarks> RingImage::launch_marks(uint64_t launch) const {
     const Region* table = region(RegionKind::kLaunchMarks);
-    if (launch == 0 || table == nullptr || table->stride_bytes < sizeof(LaunchMarks)) {
+    if (launch == 0 || table == nullptr) {
         return std::nullopt;
     }
     return copy_at<LaunchMarks>(table->offset_bytes + (launch - 1) % table->count * table->stride_bytes);
@@ -136,7 +167,7 @@ std::optional<LaunchMarks> RingImage::launch_marks(uint64_t launch) const {
 std::vector<ThreadRecord> RingImage::threads() const {
     std::vector<ThreadRecord> rows;
     const Region* table = region(RegionKind::kThreads);
-    if (table == nullptr || table->stride_bytes < sizeof(ThreadRecord)) {
+    if (table == nullptr) {
         return rows;
     }
     // Rows are reused when threads end, so all of them are looked at, not only the first `head`.
@@ -154,8 +185,7 @@ std::vector<OpenSpanRecord> RingImage::open_spans() const {
     const Region* table = region(RegionKind::kOpenSpans);
     constexpr uint64_t kMostRows = 1 << 16;  // the tracer makes fewer
     for (uint64_t row = 0; table != nullptr && row < std::min(table->count, kMostRows); ++row) {
-        const auto record =
-            copy_at<OpenSpanRecord>(table->offset_bytes + row * table->stride_bytes, table->stride_bytes);
+        const auto record = copy_at<OpenSpanRecord>(table->offset_bytes + row * table->stride_bytes);
         if (record.id != 0) {
             rows.push_back(record);
         }
@@ -167,7 +197,7 @@ std::vector<OpenSpanRecord> RingImage::open_spans() const {
 
 MarkerSiteRecord RingImage::marker_site(uint32_t site) const {
     const Region* table = region(RegionKind::kMarkerSites);
-    if (site == 0 || table == nullptr || site > table->count || table->stride_bytes < sizeof(MarkerSiteRecord)) {
+    if (site == 0 || table == nullptr || site > table->count) {
         return {};
     }
     return copy_at<MarkerSiteRecord>(table->offset_bytes + (site - 1) * table->stride_bytes);
@@ -178,7 +208,7 @@ std::vector<LabelRecord> RingImage::labels() const {
     const Region* table = region(RegionKind::kLabels);
     constexpr uint64_t kMostRows = 1 << 12;  // the tracer makes fewer
     for (uint64_t row = 0; table != nullptr && row < std::min(table->count, kMostRows); ++row) {
-        const auto record = copy_at<LabelRecord>(table->offset_bytes + row * table->stride_bytes, table->stride_bytes);
+        const auto record = copy_at<LabelRecord>(table->offset_bytes + row * table->stride_bytes);
         if (record.key != 0 && record.key <= UINT32_MAX) {
             rows.push_back(record);
         }
@@ -226,8 +256,7 @@ uint32_t RingImage::text_count() const {
 std::string_view RingImage::text(uint32_t id) const {
     const Region* index = region(RegionKind::kStringIndex);
     const Region* heap = region(RegionKind::kStringHeap);
-    if (id == 0 || index == nullptr || heap == nullptr || id > index->count ||
-        index->stride_bytes < sizeof(StringRecord)) {
+    if (id == 0 || index == nullptr || heap == nullptr || id > index->count) {
         return {};
     }
     const auto record = copy_at<StringRecord>(index->offset_bytes + (id - 1) * index->stride_bytes);

@@ -13,9 +13,9 @@ Result<StacksImage> StacksImage::open(std::span<const std::byte> bytes) {
     if (header.magic != kStacksMagic) {
         return Error("stacks: not what this section holds (wrong magic number)");
     }
-    if (header.major > kStacksMajor) {
-        return Error("stacks: format " + std::to_string(header.major) + " is newer than the " +
-                     std::to_string(kStacksMajor) + " that this titan-analyze reads");
+    if (header.major != kStacksMajor) {
+        return Error("stacks: format " + std::to_string(header.major) + " is not the " + std::to_string(kStacksMajor) +
+                     " that this titan-analyze reads");
     }
     return StacksImage(bytes, header);
 }

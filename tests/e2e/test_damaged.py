@@ -130,12 +130,12 @@ class Damaged(harness.Case):
         self.files[3].write_bytes(with_major(self.files[3].read_bytes(), 99))
         warnings = self.warned(self.expect_verdict(), self.files[3].name)
         self.assertIn("99", warnings[0]["summary"])
-        self.assertIn("newer", warnings[0]["summary"])
+        self.assertIn("is not the 1.0", warnings[0]["summary"])
 
     def test_only_newer_versions(self):
         for path in self.files:
             path.write_bytes(with_major(path.read_bytes(), 99))
-        self.assertIn("newer", self.expect_unusable().stderr)
+        self.assertIn("is not the 1.0", self.expect_unusable().stderr)
 
     def test_10000_empty_files(self):
         directory = self.files[0].parent

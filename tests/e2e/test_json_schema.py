@@ -20,7 +20,7 @@ except ImportError:
 sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
 import fr_files  # noqa: E402
 
-GOLDEN = harness.ROOT / "tests" / "golden"
+GOLDEN = harness.ROOT / "tests" / "golden" / "1.0"
 SHOWN = ["cuda-calls", "work", "channels", "markers", "labels", "health", "step-sums"]
 
 
@@ -61,7 +61,7 @@ class JsonSchema(harness.Case):
         subprocess.run([sys.executable, "-B", harness.ROOT / "scripts" / "write-schema", "--check"], check=True)
 
     def test_it_can_fail(self):
-        answer, = self.answers(GOLDEN / "1.4" / "dumps", "--no-rings")
+        answer, = self.answers(GOLDEN / "dumps", "--no-rings")
         validator = jsonschema.Draft202012Validator({**self.schema, "$ref": "#/$defs/diagnosis"})
         self.assertTrue(validator.is_valid(answer))
         for change in ({"findings": {}}, {"verdict": "none"}, {"schema": 2}):
@@ -69,7 +69,7 @@ class JsonSchema(harness.Case):
         self.assertFalse(validator.is_valid({key: value for key, value in answer.items() if key != "run"}))
 
     def test_diagnoses(self):
-        for directory in (GOLDEN / "1.4" / "dumps", GOLDEN / "1.4" / "digests", GOLDEN / "1.2" / "graphs",
+        for directory in (GOLDEN / "dumps", GOLDEN / "digests",
                           *(self.synthetic(fault, "--fault", fault, "--odd-setting", "2")
                             for fault in ("sleep", "die", "none", "nan")),
                           self.synthetic("cycle", "--random", "p2p_cycle")):
@@ -95,10 +95,10 @@ class JsonSchema(harness.Case):
     def test_records(self):
         mixed = self.synthetic("mixed", "--mixed")
         self.check("show", "show", mixed, "--no-rings")
-        self.check("show", "show", GOLDEN / "1.4" / "graphs", "--no-rings")
+        self.check("show", "show", GOLDEN / "dumps", "--no-rings")
         for kind in SHOWN:
             shown = [self.check(f"show-{kind}", "show", directory, f"--{kind}", "--no-rings", least=0)
-                     for directory in (mixed, GOLDEN / "1.4" / "graphs", GOLDEN / "1.4" / "markers")]
+                     for directory in (mixed, GOLDEN / "dumps", GOLDEN / "markers")]
             self.assertTrue(any(shown), kind)
 
     def test_flight_recorder(self):
@@ -123,7 +123,7 @@ class JsonSchema(harness.Case):
             self.check("compare", "compare", directory, timed, "--no-rings")
         self.check("summary", "summary", timed, "--by", "host", "--no-rings")
         self.check("metrics", "metrics", self.synthetic("nan", "--fault", "nan"), "--no-rings")
-        self.check("stacks", "stacks", GOLDEN / "1.4" / "dumps", "--no-rings")
+        self.check("stacks", "stacks", GOLDEN / "dumps", "--no-rings")
         self.check("fields", "fields", least=100)
         self.check("report", "report", timed, "--no-rings")
 

@@ -301,7 +301,7 @@ class Dump(node_jobs.NodeCase):
         self.assertEqual(self.place.dumped_ranks(), {0})
 
     def test_a_tracer_that_cannot_answer(self):
-        """As an older one, which does not look at requests."""
+        """It does not look at requests, or not yet."""
         rank, = self.lingering_ranks(1)
         with open(self.ring_of(rank.pid), "r+b", buffering=0) as ring:
             harness.wait_for(lambda: os.pread(ring.fileno(), 4, DUMP_ANSWERS) == struct.pack("<I", 1), 5, "it answers")

@@ -101,7 +101,7 @@ def stacks_samples():
         ("header-only.stacks", sound[:HEADER_BYTES], ""),
         ("half-a-header.stacks", sound[:90], "cut off"),
         ("magic.stacks", job().bytes(magic=b"KCATNTIT"), "magic"),
-        ("newer.stacks", job().bytes(major=9), "newer"),
+        ("newer.stacks", job().bytes(major=9), "is not the 1"),
         ("frames-of-nobody.stacks", changed(lambda i: i.thread(7, "x", first_frame=huge, frame_count=5)), ""),
         ("frames-shared-by-all.stacks",
          changed(lambda i: [i.thread(7 + n, "x", first_frame=0, frame_count=huge) for n in range(9)]), ""),

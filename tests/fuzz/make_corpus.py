@@ -148,7 +148,7 @@ def ring_samples(rings):
     yield "byte-order-of-the-other-kind.ring", patched(ring, (0, "8s", ring[7::-1]),
                                                        (12, "I", 0x04030201)), "byte order"
     yield "endian-tag-swapped.ring", patched(ring, (12, "I", 0x04030201)), "byte order"
-    yield "newer-major.ring", patched(ring, (8, "H", 2)), "newer"
+    yield "newer-major.ring", patched(ring, (8, "H", 2)), "is not the 1"
     yield "region-count-of-32-bits.ring", patched(ring, (20, "I", 0xFFFFFFFF)), "read: 10 calls"
     yield "file-of-2-63-bytes.ring", patched(ring, (24, "Q", TWO63)), "read: 10 calls"
     for field, form in (("offset", "Q"), ("count", "Q"), ("stride", "I")):
@@ -157,7 +157,7 @@ def ring_samples(rings):
         yield f"region-{field}-of-2-63.ring", patched(ring, (region_field(ring, CALLS, field), form, value)), says
     yield "regions-that-overflow.ring", patched(ring, (region_field(ring, CALLS, "count"), "Q",
                                                        ALL_ONES // 192 + 2)), "region"
-    yield "stride-of-0.ring", patched(ring, (region_field(ring, CALLS, "stride"), "I", 0)), ""
+    yield "stride-of-0.ring", patched(ring, (region_field(ring, CALLS, "stride"), "I", 0)), "fewer than"
     yield "all-regions-in-one-place.ring", patched(
         ring, *((region_field(ring, kind, "offset"), "Q", HEADER_BYTES) for kind in regions(ring))), "read: "
     yield "cursors-at-2-63.ring", patched(
@@ -215,7 +215,7 @@ def dump_samples(dumps, rings):
     yield "without-meta.titan", dump_of(whole[1]), "meta section is lost"
     yield "without-ring.titan", dump_of(whole[0]), "holds no ring"
     yield "byte-order-of-the-other-kind.titan", patched(good, (0, "8s", b"PMDNATIT")), "byte order"
-    yield "newer-major.titan", dump_of(*whole, major=99), "newer"
+    yield "newer-major.titan", dump_of(*whole, major=99), "is not the 1"
     yield "header-of-32-bits.titan", dump_of(*whole, header_bytes=0xFFFFFFFF), "impossible size"
     yield "stored-2-63.titan", dump_of(whole[0], section(2, b"", 4096, stored=TWO63)), "cut off"
     yield "raw-2-63.titan", dump_of(whole[0], section(2, zstd_frame(ring), TWO63)), "over the limit"
@@ -267,7 +267,7 @@ def varint(value):
 
 
 def digest_of(*sections, **header):
-    return container(b"TITNDGST", *sections, **header)
+    return container(b"TITDIGST", *sections, **header)
 
 
 def digest_samples(digests):
@@ -286,7 +286,7 @@ def digest_samples(digests):
     yield "cut-in-section.digest", good[:-100], "truncated"
     yield "without-end.digest", good[:-40], "truncated"
     yield "byte-order-of-the-other-kind.digest", patched(good, (0, "8s", good[7::-1])), "byte order"
-    yield "newer-major.digest", digest_of(packed, major=2), "newer"
+    yield "newer-major.digest", digest_of(packed, major=2), "is not the 1"
     yield "stored-2-63.digest", digest_of(section(kind, b"", 4096, stored=TWO63)), "cut off"
     yield "raw-2-63.digest", digest_of(section(kind, zstd_frame(process), TWO63)), "over the limit"
     yield "bomb-of-256-mib.digest", digest_of(section(kind, zstd_frame(repeated=256 << 20),
@@ -296,10 +296,10 @@ def digest_samples(digests):
     yield "bomb-of-256-mib-in-a-frame-of-4-kib.digest", digest_of(
         section(kind, zstd_frame(repeated=256 << 20, claims=4096), 4096)), "unpack"
     yield "bomb-of-32-mib.digest", digest_of(section(kind, zstd_frame(repeated=32 << 20), 32 << 20)), "skipped"
-    for tag in range(1, 13):
+    for tag in range(1, 26):
         for words, count in (("2-63", TWO63), ("of-all-it-has", 600)):
             field = varint(count) + bytes(600)
-            raw = process + varint(tag) + varint(len(field)) + field
+            raw = varint(tag) + varint(len(field)) + field + process  # the first one of a tag counts
             yield f"count-{words}-in-field-{tag}.digest", digest_of(section(kind, zstd_frame(raw), len(raw))), ""
     for name, number in (("problems", 1), ("groups", 3)):
         raw = varint(TWO63)
@@ -339,7 +339,7 @@ def journal_samples(rings):
     yield "empty.journal", b"", "empty file"
     yield "no-blocks.journal", journal_of(), "read: 0 markers"
     yield "cut-in-block.journal", journal_of(good, good)[:-30], "truncated"
-    yield "newer-major.journal", journal_of(good, major=2), "newer"
+    yield "newer-major.journal", journal_of(good, major=2), "is not the 1"
     yield "unknown-tag.journal", journal_of(good + varint(99) + varint(2) + b"ab"), "read: 3 markers"
     yield "not-a-ring.journal", journal_of(journal_block(bytes(4096))), "fit together"
     yield "header-cut.journal", journal_of(journal_block(ring[:2000])), "fit together"

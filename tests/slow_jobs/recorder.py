@@ -356,7 +356,7 @@ class Image:
 
         def put(at, form, *values):
             struct.pack_into("<" + form, page, at, *values)
-        put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 4, 0x01020304, PAGE, regions, file_bytes, b"titantrace 0.2", self.tid,
+        put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 0, 0x01020304, PAGE, regions, file_bytes, b"titantrace 0.1", self.tid,
             1000)
         put(72, "QQiiii", START_TICKS + self.tid, 4026531836, rank, self.recorder.layout.world, self.device, 0)
         put(104, "64s40s128s128s", host_name(rank // PER_HOST).encode(),

@@ -32,7 +32,9 @@ def compare(analyze, decode, job, files):
         for mine, other in zip(ours, theirs):
             for key, value in other.items():
                 # Frames, which have names here, are compared by the test of the golden files.
-                assert mine[key] == value or key.endswith("_frames"), (job, key, mine, other)
+                # Names of native places need the program's files: the second reader leaves them out.
+                unnamed = key.endswith("_frames") or (key, value) == ("called_at", None)
+                assert mine[key] == value or unnamed, (job, key, mine, other)
         listed.update(what if ours else [])
     return listed
 
@@ -49,7 +51,7 @@ def main():
             files = sorted(os.path.join(folder, name) for name in os.listdir(folder))
             listed |= compare(analyze, decode, job, files)
     # A real job's: titan-synth sets no markers.
-    job = pathlib.Path(__file__).resolve().parent.parent / "golden" / "1.2" / "dumps"
+    job = pathlib.Path(__file__).resolve().parent.parent / "golden" / "1.0" / "dumps"
     listed |= compare(analyze, decode, str(job), sorted(map(str, job.rglob("*.titan"))))
     assert listed == {what[0] for what in KINDS[1:]}, listed
     print("both readers agree")

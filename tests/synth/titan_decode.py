@@ -223,8 +223,7 @@ class Ring:
             kind, stride, offset, elements, _ = struct.unpack_from("<IIQQQ", image, 872 + 32 * i)
             head = struct.unpack_from("<Q", image, 3328 + 64 * i)[0]
             self.regions[kind] = (stride, offset, elements, head)
-        minor = struct.unpack_from("<H", image, 10)[0]
-        for i in range({0: 0, 1: 0, 2: 0, 3: 2, 4: 4, 5: 4}.get(minor, 8)):
+        for i in range(8):
             kind, stride, offset, elements, _ = struct.unpack_from("<IIQQQ", image, 2984 + 32 * i)
             if kind != 0:
                 head = struct.unpack_from("<Q", image, 3264)[0] if kind == 16 else elements
@@ -266,11 +265,8 @@ class Ring:
                 "returned_ticks": returned or None}
 
     def marker(self, ticket, place):
-        (_, ticks, value, step, name, text, thread, kind, depth, detail) = struct.unpack_from(
-            "<3QqIIIBBB", self.image, place)
-        span = site = extra = 0
-        if self.regions[3][0] >= 64:
-            span, site, extra = struct.unpack_from("<IIQ", self.image, place + 48)
+        (_, ticks, value, step, name, text, thread, kind, depth, detail, span, site, extra) = struct.unpack_from(
+            "<3QqIIIBBBxIIQ", self.image, place)
         kind = MARKERS.get(kind, "")
         number = {"step": value, "metric": as_double(value)}
         if kind == "attribute":

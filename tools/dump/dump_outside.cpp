@@ -171,10 +171,9 @@ Result<OutsideResult> write(const NodeProcess& process, const tracer::OutsideDum
     if (!result.path.empty()) {
         return result;
     }
-    result.problem =
-        directory.empty()
-            ? "the process does not say where its dump directory is (an older titantrace?); --dir chooses one"
-            : fmt::format("{} cannot be written: {}", printable(directory), std::strerror(failure));
+    result.problem = directory.empty()
+                         ? "the process does not say where its dump directory is; --dir chooses one"
+                         : fmt::format("{} cannot be written: {}", printable(directory), std::strerror(failure));
     result.path = wanted.empty() ? tracer::write_outside_dump_to_fallback(dump) : std::string();
     return result.path.empty() ? Result<OutsideResult>(Error(result.problem)) : Result<OutsideResult>(result);
 }

@@ -45,8 +45,8 @@ Result<NodeProcess> read_process(const PrivateDir& directory, const std::string&
     if (header.magic != format::kRingMagic || header.endian_tag != format::kEndianTag) {
         return Error("not a ring, or damaged").within(path);
     }
-    if (header.major > format::kRingMajor) {
-        return Error("a ring of a newer titantrace; use that one's tools").within(path);
+    if (header.major != format::kRingMajor) {
+        return Error("a ring of another titantrace; use that one's tools").within(path);
     }
     process.presence = format::presence_of(header);
     process.heartbeat_age_ns =

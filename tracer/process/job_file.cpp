@@ -16,7 +16,6 @@ namespace {
 using format::JobSegment;
 using format::kJobMagic;
 
-constexpr uint64_t kJobMagic1 = 0x31424F4A41544954;  // "TITAJOB1": its head is the same
 constexpr uint64_t kStaleJobNs = 24ull * 3600 * 1'000'000'000;
 constexpr int kTries = 8;
 
@@ -115,7 +114,7 @@ void remove_stale_job_segment(int dir_fd, const char* name, uint64_t now_ns) {
     uint64_t last_life_ns = 0;
     memcpy(&magic, head + offsetof(JobSegment, magic), sizeof(magic));
     memcpy(&last_life_ns, head + offsetof(JobSegment, last_life_realtime_ns), sizeof(last_life_ns));
-    if ((magic == kJobMagic || magic == kJobMagic1) && now_ns > last_life_ns && now_ns - last_life_ns > kStaleJobNs) {
+    if (magic == kJobMagic && now_ns > last_life_ns && now_ns - last_life_ns > kStaleJobNs) {
         unlinkat(dir_fd, name, 0);
     }
 }

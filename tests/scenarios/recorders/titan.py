@@ -32,7 +32,7 @@ KERNEL, EVENT_RECORD, EVENT_WAIT = 1, 5, 6
 NONE32 = 0xFFFFFFFF
 COLLECTIVE = struct.Struct("<8Qq5Q4I3iIHBBHBBiiQQI4HI")
 CUDA_CALL = struct.Struct("<4QqIIiIQ")
-MARKER = struct.Struct("<3QqIIIBBH")
+MARKER = struct.Struct("<3QqIIIBBH16x")
 COMMUNICATOR = struct.Struct("<IHBB10Q5iIIIiiiIQ6Q")
 THREAD = struct.Struct("<II4QIIQI8II8Q16sQQ")
 STRING = struct.Struct("<QII")
@@ -145,7 +145,7 @@ class Image:
         self.text = Texts()
         self.calls = Table(1, 192, self.settings.ring, True)
         self.cuda = Table(2, 64, 64 if self.settings.small else 256, True)
-        self.markers = Table(3, 48, 64 if self.settings.small else 256, True)
+        self.markers = Table(3, 64, 64 if self.settings.small else 256, True)
         self.communicators = Table(4, 192, 64, False)
         self.threads = Table(5, 192, 16 if self.settings.newer else 4, False)
         self.work = Table(9, 64, 1024, True)
@@ -470,7 +470,7 @@ class Writer:
 
         def put(at, form, *values):
             struct.pack_into("<" + form, page, at, *values)
-        put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 2, 0x01020304, PAGE, len(regions), offset, b"titantrace 0.1",
+        put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 0, 0x01020304, PAGE, len(regions), offset, b"titantrace 0.1",
             settings.pids + rank, 1000)
         put(72, "QQiiii", 96000 + settings.pids + rank, 4026531836, rank, engine.job.world,
             rank % engine.job.per_host, 0)

@@ -10,6 +10,7 @@
 #include "diagnose.h"
 #include "formats/container/digest_file.h"
 #include "formats/container/dump_reader.h"
+#include "formats/container/packed.h"
 #include "load_run.h"
 #include "played.h"
 #include "read_digest.h"
@@ -168,12 +169,25 @@ TEST_CASE("damaged, foreign and newer digests are told in clear words") {
     std::vector<std::byte> newer = whole;
     newer[8] = std::byte{9};
     overwrite(path, newer);
-    CHECK(says(error_of(path), "digest format 9.0 is newer"));
+    CHECK(says(error_of(path), "digest format 9.0 is not the 1.0"));
 
     std::vector<std::byte> other = whole;
     other[0] = std::byte{'x'};
     overwrite(path, other);
     CHECK(says(error_of(path), "not a titantrace digest"));
+}
+
+TEST_CASE("a tag of a newer digest is skipped, a missing one is empty") {
+    Scenario job = job_with_a_sleeper(4, 1);
+    Run run = run_of(job);
+    const std::vector<std::byte> whole = pack_process(run.processes[0]);
+    titan::format::Packer newer;
+    newer.field(900, [](titan::format::Packer& a) { a.number(uint64_t{1}); });
+    std::vector<std::byte> bytes = newer.bytes();
+    bytes.insert(bytes.end(), whole.begin(), whole.end());
+    const auto read = unpack_process(bytes);
+    REQUIRE(read);
+    CHECK(pack_process(*read) == whole);
 }
 
 TEST_CASE("a section that claims or unpacks to more than the limit is refused") {

@@ -102,6 +102,27 @@ TEST_CASE("a newer major version is refused naming both versions and the way out
     CHECK(error.find("release that wrote it") != std::string::npos);
 }
 
+TEST_CASE("of a newer minor what is known is read: the header is longer, a section is of a new kind") {
+    const auto whole = sample_dump();
+    DumpHeader header;
+    std::memcpy(&header, whole.data(), sizeof(header));
+    header.minor = 7;
+    header.header_bytes += 16;
+    seal(header);
+    std::vector<std::byte> newer(header.header_bytes);
+    std::memcpy(newer.data(), &header, sizeof(header));
+    const auto unknown = claim(SectionKind{77}, 100, 0, zstd_of(std::string(100, 'x')));
+    newer.insert(newer.end(), unknown.begin() + sizeof(DumpHeader), unknown.end());
+    newer.insert(newer.end(), whole.begin() + sizeof(DumpHeader), whole.end());
+    const RingBuilder ring = sample_ring();
+    ImageBuffer image;
+    const auto dump = read_dump(newer, image);
+    REQUIRE(dump);
+    CHECK(dump->problems.empty());
+    REQUIRE(image.bytes().size() == ring.bytes().size());
+    CHECK(std::memcmp(image.bytes().data(), ring.bytes().data(), ring.bytes().size()) == 0);
+}
+
 TEST_CASE("every truncation is an error or a named problem, never silence") {
     const auto whole = sample_dump();
     size_t salvaged = 0;

@@ -61,7 +61,7 @@ TEST_CASE("a count is a claim") {
 }
 
 TEST_CASE("version and size are in the name") {
-    CHECK(job_segment_name("run", 3) == "run.3.v4-" + std::to_string(sizeof(JobSegment)) + ".job");
+    CHECK(job_segment_name("run", 3) == "run.3.v1-" + std::to_string(sizeof(JobSegment)) + ".job");
 }
 
 TEST_CASE("random bytes are read without harm") {

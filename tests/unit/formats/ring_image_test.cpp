@@ -34,6 +34,27 @@ RingBuilder with_calls(int calls, uint64_t slots) {
     return ring;
 }
 
+// The same as a newer writer would leave it: 8 more bytes in each element but single bytes, and a region of a kind that
+// is not known.
+std::vector<std::byte> with_longer_elements(const RingBuilder& ring) {
+    std::vector<std::byte> grown(ring.bytes().begin(), ring.bytes().begin() + kHeaderBytes);
+    RingHeader header{};
+    std::memcpy(&header, grown.data(), sizeof(header));
+    for_each_region(header, [&](RegionDescriptor& region, const RegionCursor*) {
+        const std::byte* element = ring.bytes().data() + region.offset_bytes;
+        const uint32_t more = region.stride_bytes == 1 ? 0 : 8;
+        region.offset_bytes = grown.size();
+        for (uint64_t i = 0; i < region.count; ++i, element += region.stride_bytes) {
+            grown.insert(grown.end(), element, element + region.stride_bytes);
+            grown.insert(grown.end(), more, std::byte{0xAA});
+        }
+        region.stride_bytes += more;
+    });
+    header.more_regions[kMoreRegions - 1] = {RegionKind{kRegionKinds + 5}, 3, kHeaderBytes, UINT64_MAX, 0};
+    std::memcpy(grown.data(), &header, sizeof(header));
+    return grown;
+}
+
 }  // namespace
 
 TEST_CASE("a ring gives back what was written, oldest first") {
@@ -104,15 +125,31 @@ TEST_CASE("foreign, unfinished, newer and cut rings are refused with the reason"
     CHECK(newer.find("2." + std::to_string(kRingMinor)) != std::string::npos);
     CHECK(newer.find(std::to_string(kRingMajor) + "." + std::to_string(kRingMinor)) != std::string::npos);
     CHECK(newer.find("titan-synth") != std::string::npos);
+    CHECK(refused([](RingBuilder& r) { r.header().major = 0; }).find("0.0") != std::string::npos);
+    CHECK(refused([](RingBuilder& r) { --r.header().regions[2].stride_bytes; }).find("fewer than 64 bytes") !=
+          std::string::npos);
     CHECK(refused([](RingBuilder& r) { r.bytes().resize(kHeaderBytes + 100); }).find("past the end") !=
           std::string::npos);
     CHECK(refused([](RingBuilder& r) { r.bytes().resize(100); }).find("too short") != std::string::npos);
 }
 
-TEST_CASE("a newer minor version is read") {
-    RingBuilder ring = with_calls(2, 8);
+TEST_CASE("of a newer minor what is known is read: elements are longer, regions and numbers are new") {
+    RingBuilder ring = with_calls(11, 8);
     ring.header().minor = 9;
-    CHECK(RingImage::open(ring.bytes()));
+    ring.call(10).kind = OpKind{999};
+    const auto image = RingImage::open(ring.bytes());
+    REQUIRE(image);
+    const std::vector<std::byte> grown = with_longer_elements(ring);
+    const auto newer = RingImage::open(grown);
+    REQUIRE(newer);
+    CHECK(grown.size() > ring.bytes().size());
+    CHECK(tickets_of(*newer) == tickets_of(*image));
+    REQUIRE(newer->communicators().size() == 1);
+    CHECK(newer->text(newer->communicators()[0].second.name) == "dp:0");
+    newer->for_each_collective([](uint64_t ticket, const CollectiveEntry& call) {
+        CHECK(call.sequence == ticket);
+        CHECK(call.kind == (ticket == 10 ? OpKind{999} : OpKind::kAllReduce));
+    });
 }
 
 TEST_CASE("hostile offsets, counts and texts stay inside the bytes") {

@@ -114,7 +114,6 @@ class Unpacker {
     }
     bool good() const { return good_; }
     size_t size_bytes() const { return rest_.size(); }
-    bool empty() const { return rest_.empty(); }
 
   private:
     uint64_t take() {

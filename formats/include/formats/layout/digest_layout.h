@@ -9,9 +9,9 @@
 
 namespace titan::format {
 
-inline constexpr uint64_t kDigestMagic = 0x545347444E544954;  // "TITNDGST"
+inline constexpr uint64_t kDigestMagic = 0x5453474944544954;  // "TITDIGST"
 inline constexpr uint64_t kForeignDigestMagic = __builtin_bswap64(kDigestMagic);
-inline constexpr uint16_t kDigestMajor = 1;  // a reader refuses a newer major
+inline constexpr uint16_t kDigestMajor = 1;  // a reader refuses another major
 inline constexpr uint16_t kDigestMinor = 0;  // fields appended: a reader skips tags that it does not know
 
 using DigestHeader = DumpHeader;

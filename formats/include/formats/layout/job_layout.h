@@ -15,8 +15,8 @@
 
 namespace titan::format {
 
-inline constexpr unsigned kJobVersion = 4;
-inline constexpr uint64_t kJobMagic = 0x32424F4A41544954;  // "TITAJOB2"
+inline constexpr unsigned kJobVersion = 1;
+inline constexpr uint64_t kJobMagic = 0x424F4A544E544954;  // "TITNTJOB"
 inline constexpr uint32_t kMaxJobProcesses = 480;
 inline constexpr uint32_t kJobRequests = 8;
 

@@ -13,7 +13,7 @@ namespace titan::format {
 
 inline constexpr uint64_t kJournalMagic = 0x4C4E524A4E544954;  // "TITNJRNL"
 inline constexpr uint64_t kForeignJournalMagic = __builtin_bswap64(kJournalMagic);
-inline constexpr uint16_t kJournalMajor = 1;  // a reader refuses a newer major
+inline constexpr uint16_t kJournalMajor = 1;  // a reader refuses another major
 inline constexpr uint16_t kJournalMinor = 0;  // fields appended: a reader skips tags that it does not know
 
 inline constexpr std::string_view kJournalSuffix = ".journal";

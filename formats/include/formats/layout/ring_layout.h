@@ -16,8 +16,8 @@
 namespace titan::format {
 
 inline constexpr uint64_t kRingMagic = 0x474E524E41544954;  // "TITANRNG"
-inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses a newer major
-inline constexpr uint16_t kRingMinor = 6;                   // fields appended, nothing moved
+inline constexpr uint16_t kRingMajor = 1;                   // a reader refuses another major
+inline constexpr uint16_t kRingMinor = 0;                   // a higher one appends, and moves nothing
 inline constexpr uint32_t kEndianTag = 0x01020304;
 inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kMaxRegions = 12;
@@ -329,7 +329,6 @@ struct MarkerEntry {
 };
 static_assert(sizeof(MarkerEntry) == 64);
 static_assert(offsetof(MarkerEntry, span) == 48);
-inline constexpr uint32_t kOldestMarkerBytes = 48;  // up to `span`: ring 1.2 and older
 
 // A span that is open now; its row is id % rows.
 struct OpenSpanRecord {

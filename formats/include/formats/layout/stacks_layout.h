@@ -13,7 +13,7 @@ namespace titan::format {
 
 inline constexpr uint64_t kStacksMagic = 0x4B4341544E544954;  // "TITNTACK"
 inline constexpr uint16_t kStacksMajor = 1;
-inline constexpr uint16_t kStacksMinor = 2;
+inline constexpr uint16_t kStacksMinor = 0;
 
 enum class StackTable : uint32_t {
     kThreads = 0,
@@ -22,7 +22,7 @@ enum class StackTable : uint32_t {
     kTexts = 3,
     kPython = 4,
     kNames = 5,
-    kSamples = 6,  // since 1.2, of the ring only
+    kSamples = 6,  // of the ring only
 };
 inline constexpr uint32_t kStackTables = 8;  // room for more
 
@@ -63,7 +63,7 @@ struct StackThread {
     uint32_t name;  // text
     StackOutcome outcome;
     char state;        // as in /proc: R, S, D, T, ...
-    uint8_t held_gil;  // since 1.1: 1 where it held the GIL of its Python from before the stacks were taken until after
+    uint8_t held_gil;  // 1 where it held the GIL of its Python from before the stacks were taken until after
     uint8_t reserved8;
     uint32_t wait_channel;  // text: kernel function that it waits in, 0 unknown
     int64_t system_call;    // number, -1 none (it runs), -2 unknown

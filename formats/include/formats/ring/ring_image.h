@@ -78,7 +78,7 @@ class RingImage {
     std::vector<ThreadRecord> threads() const;
     // Spans that were open, in the order in which they began.
     std::vector<OpenSpanRecord> open_spans() const;
-    // The newest value of each label, oldest first; empty before ring 1.4.
+    // The newest value of each label, oldest first.
     std::vector<LabelRecord> labels() const;
     // Of the number in MarkerEntry::site: its key, and its place where that is known. Key 0: there is none.
     MarkerSiteRecord marker_site(uint32_t site) const;
@@ -127,16 +127,11 @@ class RingImage {
     uint64_t p2p_table(const CommunicatorRecord& record) const;
 
     template <typename T>
-    T copy_at(uint64_t offset_bytes, uint64_t stride_bytes = sizeof(T)) const {
+    T copy_at(uint64_t offset_bytes) const {
         static_assert(std::is_trivially_copyable_v<T>);
         T value{};
-        std::memcpy(&value, bytes_.data() + offset_bytes, std::min<uint64_t>(sizeof(T), stride_bytes));
+        std::memcpy(&value, bytes_.data() + offset_bytes, sizeof(T));
         return value;
-    }
-    // Slots of older writers are shorter: what they lack is zero.
-    template <typename T>
-    static constexpr uint64_t oldest_bytes() {
-        return std::is_same_v<T, MarkerEntry> ? kOldestMarkerBytes : sizeof(T);
     }
     uint64_t sequence_at(uint64_t offset_bytes) const;
 
@@ -159,7 +154,7 @@ template <typename T, typename Visit>
 RingLosses RingImage::for_each_slot(RegionKind kind, Visit& visit) const {
     RingLosses losses;
     const Region* ring = region(kind);
-    if (ring == nullptr || ring->stride_bytes < oldest_bytes<T>() || ring->count == 0) {
+    if (ring == nullptr) {
         return losses;
     }
     const uint64_t oldest = ring->head > ring->count ? ring->head - ring->count : 0;
@@ -178,7 +173,7 @@ RingLosses RingImage::for_each_slot(RegionKind kind, Visit& visit) const {
             ++losses.torn;
             continue;
         }
-        T entry = copy_at<T>(offset, ring->stride_bytes);
+        T entry = copy_at<T>(offset);
         const uint64_t after = sequence_at(offset);
         const uint64_t ticket = before / 2 - 1;
         const bool complete = before % 2 == 0 && before == after && entry.slot_sequence == before;
