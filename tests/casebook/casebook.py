@@ -1,5 +1,5 @@
 """A case: a thread in a public issue tracker whose cause was found there, a program of our own that does the same, what
-a right verdict must contain, and what titan-analyze says. docs/casebook.md is written from these."""
+a right verdict must contain, and what titan-analyze says. docs/evidence/casebook.md is written from these."""
 import collections
 import re
 

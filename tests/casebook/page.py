@@ -1,21 +1,21 @@
-"""docs/casebook.md, written from the cases."""
+"""docs/evidence/casebook.md, written from the cases."""
 import collections
 import pathlib
 
 import casebook
 
 TRACKERS = ("pytorch", "nccl", "megatron_deepspeed", "hugging_face", "serving")
-PATH = pathlib.Path(__file__).resolve().parents[2] / "docs" / "casebook.md"
+PATH = pathlib.Path(__file__).resolve().parents[2] / "docs" / "evidence" / "casebook.md"
 HEAD = """# Casebook
 
 Hangs and slow jobs out of public issue trackers whose cause was found in the thread. For each a small program of our
-own does the same on the [simulated node](../tests/simgpu/README.md), under real torchrun with the preload;
+own does the same on the [simulated node](../../tests/simgpu/README.md), under real torchrun with the preload;
 `titan-analyze` gives its verdict, and here stands what it is worth. All were chosen, with what a right verdict must
 contain, before the first was tried, and all that were chosen are listed. A verdict is *right* if it names the ranks
 and the kind that the thread does, *partly right* if one of the two, *wrong* if it sends you to another rank.
 
-Written by `tests/casebook/test_casebook.py --write` from [tests/casebook](../tests/casebook/README.md), which says how
-to run one; `./scripts/test --casebook` runs all, and fails when a verdict changes, for the better, too.
+Written by `tests/casebook/test_casebook.py --write` from [tests/casebook](../../tests/casebook/README.md), which says
+how to run one; `./scripts/test --casebook` runs all, and fails when a verdict changes, for the better, too.
 
 """
 

@@ -3,7 +3,7 @@
 
     test_casebook.py --build DIR [Cases.test_NAME]   the cases, or one
     test_casebook.py --build DIR --say NAME          runs one and prints the report and the verdict; asserts nothing
-    test_casebook.py --write                         writes docs/casebook.md
+    test_casebook.py --write                         writes docs/evidence/casebook.md
 """
 import pathlib
 import sys
@@ -92,7 +92,7 @@ class Cases(harness.Case):
 
 class Page(unittest.TestCase):
     def test_page_is_what_the_cases_say(self):
-        self.assertEqual(page.PATH.read_text(), page.text(CASES), "docs/casebook.md is old: test_casebook.py --write")
+        self.assertEqual(page.PATH.read_text(), page.text(CASES), "casebook.md is old: test_casebook.py --write")
 
 
 for one in CASES.values():

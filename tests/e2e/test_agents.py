@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 """Two agents of real torchrun, one per node, each under titan-run with rings of its own: one run with the ranks of
-both.
-
-The lines are those of docs/launchers.md.
-"""
+both."""
 
 import unittest
 

@@ -18,12 +18,7 @@ NOT_HERE = {
     "./scripts/demo": "test_demo.py runs it",
     "./scripts/test": "this is a part of it",
     "pip install": "scripts/test --wheel runs it",
-    "pip uninstall": "scripts/test --wheel installs into environments that it throws away",
-    "docker run": "no docker",
-    "apptainer": "no Apptainer",
     "flamegraph.pl": "no FlameGraph",
-    "for pod in": "no Kubernetes",
-    "titan-run --dir /shared/dumps -- ray start": "no Ray; test_imitated_launchers.py plays it",
     "python -m torch.distributed.flight_recorder.fr_trace": "test_export.py runs it",
     "titan-analyze timeline outputs/structured_logs/": "test_structured_log.py runs it",
     "titan-analyze summary outputs/structured_logs/": "test_structured_log.py runs it",
@@ -32,10 +27,8 @@ NOT_HERE = {
     "titan-analyze compare dumps/ --step": "test_compare.py runs it",
     "titan-dump 4711": "a process of the page's example",
     "titan-analyze watch": "it goes on until it is ended; test_verdict.py runs it",
-    "#!/bin/sh\nverdict=": "it reads a verdict and sends mail; test_verdict.py runs such programs",
     'man -M "$VIRTUAL_ENV': "a wheel that is installed",
     'source "$VIRTUAL_ENV': "a wheel that is installed",
-    "titan-analyze clean dumps/ --older-than 0": "it would remove the rings of other tests",
 }
 
 ANSWERS = (0, 1, 3)  # nothing wrong, findings, cannot tell: 2 and others mean that it did not run

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 """Batch jobs on a Slurm cluster of two nodes: a signal before the time limit, a requeue, a cancel, and two steps that
-share the nodes.
-
-The #SBATCH and srun lines are those of docs/launchers.md.
-"""
+share the nodes."""
 
 import re
 import subprocess

@@ -12,7 +12,7 @@ benchmarks/analyzers.md.
   --legacy      with the backend of PyTorch before 2.15 (ProcessGroupNCCL; TORCH_DIST_USE_NCCL2=0)
   --keep DIR    keep the files of both recorders there
   --again DIR   run nothing: ask the tools about the files of an earlier --keep
-  --write       write the table into docs/compatibility.md, with date and versions
+  --write       write the table into docs/evidence/compatibility.md, with date and versions
 """
 import argparse
 import datetime
@@ -32,7 +32,7 @@ import test_pytorch  # noqa: E402
 import truth  # noqa: E402
 import verdict  # noqa: E402
 
-DOCUMENT = harness.ROOT / "docs" / "compatibility.md"
+DOCUMENT = harness.ROOT / "docs" / "evidence" / "compatibility.md"
 MARKS = ("<!-- begin: written by tests/pytorch/beside_flight_recorder.py --write -->",
          "<!-- end: beside_flight_recorder -->")
 PYTORCH_TIMEOUT_S, OURS_TIMEOUT_S, LIMIT_S = 10, 5, 60

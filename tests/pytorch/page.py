@@ -1,4 +1,5 @@
-"""The table of cases.py in docs/compatibility.md: written from runs, and what the test holds later runs against."""
+"""The table of cases.py in docs/evidence/compatibility.md: written from runs, and what the test holds later runs
+against."""
 import collections
 import concurrent.futures
 import datetime
@@ -10,7 +11,7 @@ import harness
 import outcomes
 from cases import CASES, ENDED, FILES, HANGING
 
-PATH = pathlib.Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
+PATH = pathlib.Path(__file__).resolve().parents[2] / "docs" / "evidence" / "compatibility.md"
 BEGIN = "<!-- begin: written by tests/pytorch/test_pytorch.py --write -->\n"
 END = "<!-- end: test_pytorch -->"
 VIEWS = (HANGING, ENDED, FILES)

@@ -5,8 +5,8 @@ rank, and the verdict. See README.md; `scripts/setup --pytorch` installs what th
     test_pytorch.py --build DIR [unittest arguments]
     test_pytorch.py --build DIR --write [--only NAME]... [--repeat N] [--keep DIR]
 
-The second form runs the cases of cases.py, or those named, and writes their rows of the table in docs/compatibility.md;
---keep keeps dumps, rings and output of each.
+The second form runs the cases of cases.py, or those named, and writes their rows of the table in
+docs/evidence/compatibility.md; --keep keeps dumps, rings and output of each.
 """
 import argparse
 import json
@@ -291,12 +291,12 @@ class PyTorch(harness.Case):
 
 @installed
 class Cases(harness.Case):
-    """Those of cases.py: each outcome is the one of the table in docs/compatibility.md."""
+    """Those of cases.py: each outcome is the one of the table in docs/evidence/compatibility.md."""
 
     def check(self, name):
         written = page.marks(name)
         if not written:
-            self.skipTest("the table in docs/compatibility.md has no outcome of it")
+            self.skipTest("the table in docs/evidence/compatibility.md has no outcome of it")
         evidence = harness.BUILD / "meson-logs" / "pytorch-cases" / name.replace("/", "-")
         shutil.rmtree(evidence, ignore_errors=True)
         for view, outcome in outcomes.Run(self.place, CASES[name], evidence).run().items():
