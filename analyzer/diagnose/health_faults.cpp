@@ -34,7 +34,7 @@ constexpr auto kPortErrors = std::to_array<ErrorCounter>({{"symbol_error", 100},
 constexpr auto kLinkErrors =
     std::to_array<ErrorCounter>({{"nvlink_crc_errors", 1000}, {"nvlink_replays", 100}, {"nvlink_recoveries", 0}});
 
-std::string number_text(double value) { return grouped_digits(static_cast<uint64_t>(std::max(value, 0.0))); }
+std::string count_text(double value) { return grouped_digits(static_cast<uint64_t>(std::max(value, 0.0))); }
 
 template <typename Counters>
 void add_counter_faults(const DeviceHealth& device, const Counters& counters, std::vector<Fault>& faults) {
@@ -43,7 +43,7 @@ void add_counter_faults(const DeviceHealth& device, const Counters& counters, st
         if (reading != nullptr && reading->value - reading->first_value > counter.allowed) {
             faults.push_back({device, std::string(counter.name),
                               fmt::format("has counted {} {} since the process began",
-                                          number_text(reading->value - reading->first_value), counter.name),
+                                          count_text(reading->value - reading->first_value), counter.name),
                               reading, XidSource::kHardware, When::kLast});
         }
     }
@@ -74,7 +74,7 @@ void add_xids(const DeviceHealth& gpu, std::vector<Fault>& faults) {
         }
         const format::Xid xid = format::find_xid(*number);
         const std::string words = xid.words.empty() ? "" : fmt::format(" ({})", xid.words);
-        const std::string times = reading->value < 2 ? "" : fmt::format(" {} times", number_text(reading->value));
+        const std::string times = reading->value < 2 ? "" : fmt::format(" {} times", count_text(reading->value));
         xids.push_back({gpu, name, fmt::format("reported Xid {}{}{}", *number, words, times), reading, xid.source,
                         reading->value < 2 ? When::kOnce : When::kSince});
     }

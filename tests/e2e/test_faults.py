@@ -104,7 +104,7 @@ def add_test(case):
         self.run_case(case)
 
     test.__doc__ = f"{case.options}: {case.faults}"
-    setattr(Faults, f"test_{case.name}", harness.at_night(test) if case.at_night else test)
+    setattr(Faults, f"test_{case.name}", test if case.name in fault_cases.EACH_TIME else harness.at_night(test))
 
 
 for row in fault_cases.CASES:
