@@ -108,6 +108,7 @@ class Ends(harness.Case):
             self.place.dumps.mkdir()
         self.each_round(once)
 
+    @harness.at_night
     def test_out_of_memory(self):
         """As the OOM killer does it: from outside, at any moment of a step."""
         def once():
@@ -150,6 +151,7 @@ class Ends(harness.Case):
                                 for line in finding["evidence"]), finding["evidence"])
         self.each_round(once)
 
+    @harness.at_night
     def test_exit_status(self):
         def once():
             self.start("exit rank=2 step=40 code=3").wait(90)
@@ -187,6 +189,7 @@ class Ends(harness.Case):
     def test_interrupted_while_healthy(self):
         self.cancelled(signal.SIGINT)
 
+    @harness.at_night
     def test_one_rank_is_told_to_end(self):
         """By hand or by an agent that guards memory; the launcher then ends the others."""
         def once():
