@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "host/words.h"
+
 namespace titan::analyzer {
 namespace {
 
