@@ -4,7 +4,13 @@ extern "C" {
 // The linker's own names for the first and the last byte of the output.
 [[gnu::visibility("hidden")]] extern const char __ehdr_start[];
 [[gnu::visibility("hidden")]] extern const char _end[];
+[[gnu::weak]] extern r_debug* _dl_debug_addr;
 }
+
+// The heads of the loaders' lists: glibc has the first, musl the second. Weak, because the loader ends a program whose
+// preload asks for what its libc lacks. Both lists begin with the program, and their members with the fields of
+// link_map.
+#pragma weak _r_debug
 
 namespace titan {
 
@@ -82,8 +88,17 @@ bool is_ours(const void* address) {
     return value >= reinterpret_cast<uintptr_t>(__ehdr_start) && value < reinterpret_cast<uintptr_t>(_end);
 }
 
+bool runs_with_glibc() { return &_r_debug != nullptr; }
+
+const link_map* loaded_list() {
+    if (runs_with_glibc()) {
+        return _r_debug.r_map;
+    }
+    return &_dl_debug_addr != nullptr ? _dl_debug_addr->r_map : nullptr;
+}
+
 bool is_in_front_of_libc() {
-    for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    for (const link_map* map = loaded_list(); map != nullptr; map = map->l_next) {
         if (map->l_ld == _DYNAMIC) {
             return true;
         }
@@ -99,7 +114,7 @@ bool is_in_front_of_libc() {
 void* function_behind_us(const char* name) {
     bool passed = false;
     void* before = nullptr;
-    for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
+    for (const link_map* map = loaded_list(); map != nullptr; map = map->l_next) {
         if (map->l_ld == _DYNAMIC) {  // the linker's name for this library's own dynamic section
             passed = true;
             continue;

@@ -52,7 +52,7 @@ bool is_kept(const LoadedObject& library, void* function) {
 // its profiler plugin, which is one of them where it is us, on the way out of an abort. The front of the loader's list
 // does not change.
 bool is_here_to_stay(const void* handle) {
-    const link_map* map = _r_debug.r_map;
+    const link_map* map = loaded_list();
     if (handle == map) {
         return true;
     }

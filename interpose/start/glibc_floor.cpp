@@ -2,12 +2,14 @@
 // program. So it may need nothing newer than glibc 2.17, wherever it is built (tests/meta/check_glibc.py). Functions
 // that newer libcs added are system calls here. Functions that moved into libc from libdl and libpthread are linked by
 // the version that all libcs have, and weakly: a program without threads may come without those libraries, and ours is
-// in many such programs and does nothing.
+// in many such programs and does nothing. So are functions that only glibc has: programs of other libcs inherit the
+// preload, too (tests/meta/check_other_libcs.py).
 //
 // The names are hidden: all of this library, with what it holds of libstdc++, and nobody else calls these.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
@@ -20,9 +22,13 @@
 #if defined(__aarch64__)
 #define TITAN_OLDEST "GLIBC_2.17"
 #define TITAN_OLDEST_AFFINITY TITAN_OLDEST
+#define TITAN_OLDEST_ATFORK TITAN_OLDEST
+#define TITAN_OLDEST_QUICK_EXIT TITAN_OLDEST
 #else
 #define TITAN_OLDEST "GLIBC_2.2.5"
 #define TITAN_OLDEST_AFFINITY "GLIBC_2.3.4"  // the version before that takes no size
+#define TITAN_OLDEST_ATFORK "GLIBC_2.3.2"
+#define TITAN_OLDEST_QUICK_EXIT "GLIBC_2.10"
 #endif
 
 namespace {
@@ -67,6 +73,17 @@ MOVED(int, pthread_attr_getstack, (const pthread_attr_t* attributes, void** stac
 MOVED(int, pthread_attr_setstacksize, (pthread_attr_t * attributes, size_t size), (attributes, size), ENOSYS)
 MOVED(int, pthread_key_create, (pthread_key_t * key, void (*destroy)(void*)), (key, destroy), ENOSYS)
 MOVED(int, pthread_setspecific, (pthread_key_t key, const void* value), (key, value), ENOSYS)
+
+// Only in glibc. pthread_atfork and at_quick_exit are functions in it that call the second and the third.
+MOVED(int, on_exit, (void (*call)(int, void*), void* argument), (call, argument), -1)
+MOVED_AT(TITAN_OLDEST_ATFORK, int, __register_atfork,
+         (void (*prepare)(), void (*parent)(), void (*child)(), void* library), (prepare, parent, child, library),
+         ENOSYS)
+MOVED_AT(TITAN_OLDEST_QUICK_EXIT, int, __cxa_at_quick_exit, (void (*call)(void*), void* library), (call, library), -1)
+MOVED(int, fgetgrent_r, (FILE * file, group* into, char* buffer, size_t bytes, group** found),
+      (file, into, buffer, bytes, found), ENOSYS)
+MOVED(int, __sigaction, (int number, const struct sigaction* action, struct sigaction* old), (number, action, old),
+      (errno = ENOSYS, -1))
 #pragma GCC visibility pop
 
 #define NEWER extern "C" __attribute__((visibility("hidden")))

@@ -14,6 +14,7 @@
 #include "find_nvml_api.h"
 #include "jump_wrappers.h"
 #include "kept_libraries.h"
+#include "libc_function.h"
 #include "nccl_copies.h"
 #include "plugin_env.h"
 #include "signal_wrappers.h"
@@ -43,21 +44,29 @@ bool is_behind_another_copy() {
     return first && !is_ours(first.dynamic);
 }
 
-// The next definition of each exit function, so that other preloads keep working. Found before they are needed: a
-// process may exit at once (a watchdog, a child of vfork) because a thread hangs in dlopen with the loader's lock held.
-using WayOut = std::atomic<void*>;
-constinit WayOut real_exit{nullptr};
-constinit WayOut real_Exit{nullptr};
-constinit WayOut real_quick_exit{nullptr};
+// The next definition of each exit function, so that other preloads keep working. A process may exit at once (a
+// watchdog, a child of vfork) because a thread hangs in dlopen with the loader's lock held, or before our constructor.
+struct WayOut {
+    const char* name;
+    std::atomic<void*> real{nullptr};
+
+    void* find() { return libc_function(real, name); }
+};
+constinit WayOut way_exit{"_exit"};
+constinit WayOut way_Exit{"_Exit"};
+constinit WayOut way_quick_exit{"quick_exit"};
 
 __attribute__((constructor)) void enter_process() {
+    if (!runs_with_glibc()) {
+        return;  // the wrappers pass calls on, and without bindings no session starts
+    }
     note_loaded_at_start();
     tracer::note_standard_error();
     find_signal_functions();
     find_jump_functions();
-    real_exit = function_behind_us("_exit");
-    real_Exit = function_behind_us("_Exit");
-    real_quick_exit = function_behind_us("quick_exit");
+    for (WayOut* const way_out : {&way_exit, &way_Exit, &way_quick_exit}) {
+        way_out->find();
+    }
     const bool behind_another_copy = is_behind_another_copy();
     tracer::set_bindings({.apis = {api_names, kApiIds},
                           .kernel_name = kernel_name,
@@ -73,16 +82,16 @@ __attribute__((constructor)) void enter_process() {
 
 __attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); }
 
-[[noreturn]] void leave_by(const WayOut& way_out, int status) {
-    if (auto* const real = reinterpret_cast<void (*)(int)>(way_out.load(std::memory_order_relaxed)); real != nullptr) {
+[[noreturn]] void leave_by(WayOut& way_out, int status) {
+    if (auto* const real = reinterpret_cast<void (*)(int)>(way_out.find()); real != nullptr) {
         real(status);
     }
-    for (;;) {  // reached before our constructor
+    for (;;) {
         syscall(SYS_exit_group, status);
     }
 }
 
-[[noreturn]] void leave_at_once(const WayOut& way_out, int status) {
+[[noreturn]] void leave_at_once(WayOut& way_out, int status) {
     tracer::on_process_exit(status);
     leave_by(way_out, status);
 }
@@ -92,10 +101,10 @@ __attribute__((destructor)) void leave_process() { tracer::on_process_exit(-1); 
 }  // namespace titan::interpose
 
 // Programs that leave without destructors (Python's os._exit) still leave in order: their ring says so.
-extern "C" void _exit(int status) { titan::interpose::leave_at_once(titan::interpose::real_exit, status); }
+extern "C" void _exit(int status) { titan::interpose::leave_at_once(titan::interpose::way_exit, status); }
 // Its handlers run first, one of the session's among them: a process that hangs in them has not left.
 extern "C" void quick_exit(int status) noexcept {
     titan::tracer::note_quick_exit(status);
-    titan::interpose::leave_by(titan::interpose::real_quick_exit, status);
+    titan::interpose::leave_by(titan::interpose::way_quick_exit, status);
 }
-extern "C" void _Exit(int status) { titan::interpose::leave_at_once(titan::interpose::real_Exit, status); }
+extern "C" void _Exit(int status) { titan::interpose::leave_at_once(titan::interpose::way_Exit, status); }

@@ -55,6 +55,12 @@ inline constexpr const char* kOurSoname = "libtitantrace.so";
 // Does this library hold it?
 bool is_ours(const void* address);
 
+// Programs of another libc inherit the preload, too; in those this library only passes calls on. Asks for the loader,
+// because add-ons for other libcs have the functions that only glibc had. signal-safe.
+bool runs_with_glibc();
+// The loader's list, the program first, to be read without its lock; null where it is not known.
+const link_map* loaded_list();
+
 // The function that dlsym(RTLD_NEXT, name) would find for this library, among objects loaded with the program and
 // without copies of us. Works before any constructor has run, and takes no lock.
 void* function_behind_us(const char* name);
