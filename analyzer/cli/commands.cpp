@@ -166,16 +166,17 @@ TextStyle command_line_style(const CommonOptions& common) {
 
 void add_ranks(CommandLine& app, std::string& ranks) { app.option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
 
-int report_run_with_journals(
-    const CommonOptions& common, const char* nothing,
-    const std::function<bool(const Run&, const std::function<void(const std::string&)>& print)>& report) {
+int report_run_with_journals(const CommonOptions& common, const char* nothing,
+                             const std::function<bool(const Run&, const Write& print, const Write& note)>& report) {
     LoadOptions load = common.load_options();
     load.with_journals = true;
     const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());
     }
-    if (report(*run, [](const std::string& text) { print_text(text); })) {
+    const Write note = [](const std::string& problem) { say("titan-analyze: {}\n", problem); };
+    if (report(
+            *run, [](const std::string& text) { print_text(text); }, note)) {
         return kExitHealthy;
     }
     const bool foreign =

@@ -54,11 +54,10 @@ bool parse_by(const std::string& text, SummaryBy& by);
 void add_steps(CommandLine& app, std::string& steps);
 bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps);
 
-// Loads a run with its journals and prints what `report` makes of it; where that is nothing, says `nothing`. Returns
-// the exit status.
-int report_run_with_journals(
-    const CommonOptions& common, const char* nothing,
-    const std::function<bool(const Run&, const std::function<void(const std::string&)>& print)>& report);
+// Loads a run with its journals and prints what `report` makes of it, notes on standard error; where that is nothing,
+// says `nothing`. Returns the exit status.
+int report_run_with_journals(const CommonOptions& common, const char* nothing,
+                             const std::function<bool(const Run&, const Write& print, const Write& note)>& report);
 
 // A subcommand and what it does; returns the exit status.
 struct Command {

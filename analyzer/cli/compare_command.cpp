@@ -120,6 +120,9 @@ int run_compare(CompareArguments& arguments) {
             return fail((i == 0 ? "A: " : "B: ") + run.error().text());
         }
         sides[i] = side_of(*run, wanted[i].steps, ranks);
+        for (const std::string& problem : sides[i].problems) {
+            say("titan-analyze: {}: {}\n", i == 0 ? "A" : "B", problem);
+        }
     }
     const Comparison comparison = compare(sides[0], sides[1]);
     print_text(arguments.json ? compare_json(sides[0], sides[1], comparison, arguments.options)

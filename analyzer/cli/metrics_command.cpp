@@ -32,9 +32,11 @@ int run_metrics(MetricsArguments& arguments) {
         !parse_steps(arguments.steps, arguments.options.steps)) {
         return kExitUnusable;
     }
-    return report_run_with_journals(
-        arguments.common, "no metrics are on record (titan_metric, titantrace.metric), or none fits",
-        [&](const Run& run, const auto& print) { return report_metrics(run, arguments.options, print); });
+    return report_run_with_journals(arguments.common,
+                                    "no metrics are on record (titan_metric, titantrace.metric), or none fits",
+                                    [&](const Run& run, const Write& print, const Write& note) {
+                                        return report_metrics(run, arguments.options, print, note);
+                                    });
 }
 
 }  // namespace

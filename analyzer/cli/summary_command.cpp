@@ -91,9 +91,10 @@ int run_summary(SummaryArguments& arguments) {
     if (arguments.goodput) {
         return run_goodput(arguments.common, options);
     }
-    return report_run_with_journals(
-        arguments.common, "no steps, spans, calls or metrics are on record, or none fits",
-        [&](const Run& run, const auto& print) { return report_summary(run, options, print); });
+    return report_run_with_journals(arguments.common, "no steps, spans, calls or metrics are on record, or none fits",
+                                    [&](const Run& run, const Write& print, const Write& note) {
+                                        return report_summary(run, options, print, note);
+                                    });
 }
 
 }  // namespace

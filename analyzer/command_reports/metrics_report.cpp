@@ -49,11 +49,14 @@ Json json_of(const StepMetric& metric) {
     return json;
 }
 
-StepMetrics metrics_of(const Run& run, const std::set<int>& ranks) {
+StepMetrics metrics_of(const Run& run, const std::set<int>& ranks, const Write& note) {
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     StepMetrics metrics;
     reader.visit_ours(ranks, [&](const ProcessRecords& records) { metrics.add(records); });
+    for (const std::string& problem : reader.problems()) {
+        note(problem);
+    }
     return metrics;
 }
 
@@ -75,9 +78,8 @@ void keep_wanted(std::vector<StepMetric>& all, const MetricsOptions& options) {
 
 }  // namespace
 
-bool report_metrics(const Run& run, const MetricsOptions& options,
-                    const std::function<void(const std::string&)>& write) {
-    const StepMetrics metrics = metrics_of(run, options.ranks);
+bool report_metrics(const Run& run, const MetricsOptions& options, const Write& write, const Write& note) {
+    const StepMetrics metrics = metrics_of(run, options.ranks, note);
     std::vector<StepMetric> all = metrics.joined();
     keep_wanted(all, options);
     if (options.json) {

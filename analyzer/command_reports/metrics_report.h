@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "host/listing.h"
+#include "records.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -22,8 +22,7 @@ struct MetricsOptions {
     ListingOptions table;
 };
 
-// Calls write(text) with whole lines. False: there are none.
-bool report_metrics(const Run& run, const MetricsOptions& options,
-                    const std::function<void(const std::string&)>& write);
+// Calls write(text) with whole lines, and note(problem) for what could not be read. False: there are none.
+bool report_metrics(const Run& run, const MetricsOptions& options, const Write& write, const Write& note);
 
 }  // namespace titan::analyzer

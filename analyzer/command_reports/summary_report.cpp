@@ -230,12 +230,14 @@ void write_tables(const Summary& summary, const SummaryReportOptions& options,
 
 }  // namespace
 
-bool report_summary(const Run& run, const SummaryReportOptions& options,
-                    const std::function<void(const std::string&)>& write) {
+bool report_summary(const Run& run, const SummaryReportOptions& options, const Write& write, const Write& note) {
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     Summary summary(run, options.what);
     reader.visit_all(options.ranks, [&](const ProcessRecords& records) { summary.add(records); });
+    for (const std::string& problem : reader.problems()) {
+        note(problem);
+    }
     const std::vector<const SummaryRow*> rows = summary.rows();
     if (rows.empty()) {
         return false;
@@ -261,9 +263,6 @@ bool report_summary(const Run& run, const SummaryReportOptions& options,
     }
     if (summary.flight_recorder_ranks() != 0) {
         write("Flight Recorder files hold calls alone, and how long they take only with TORCH_NCCL_ENABLE_TIMING=1\n");
-    }
-    for (const std::string& problem : reader.problems()) {
-        write(problem + "\n");
     }
     if (summary.names_left_out() != 0) {
         write(fmt::format("{} of names beyond the first 10,000 left out\n",

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <set>
 #include <string>
 
 #include "host/json_value.h"
 #include "host/listing.h"
+#include "records.h"
 #include "run.h"
 #include "summary.h"
 
@@ -24,8 +24,7 @@ struct SummaryReportOptions {
 // A row, but for the list of its ranks.
 Json summary_row_json(const Summary& summary, const SummaryRow& row);
 
-// Calls write(text) with whole lines. False: there is nothing to sum up.
-bool report_summary(const Run& run, const SummaryReportOptions& options,
-                    const std::function<void(const std::string&)>& write);
+// Calls write(text) with whole lines, and note(problem) for what could not be read. False: there is nothing to sum up.
+bool report_summary(const Run& run, const SummaryReportOptions& options, const Write& write, const Write& note);
 
 }  // namespace titan::analyzer

@@ -233,6 +233,7 @@ Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ran
             metrics.add(records);
         }
     });
+    side.problems = reader.problems();
     side.labels = labels.values();
     for (const ConfigRow& row : config_rows(run, ranks)) {
         side.settings.try_emplace(row.name, row.value);  // the most frequent value comes first

@@ -62,7 +62,8 @@ struct Side {
     std::map<PartKey, uint64_t> untimed;  // calls whose time is unknown
     uint64_t overwritten_markers = 0;
     uint64_t names_left_out = 0;
-    std::vector<int> short_ranks;  // with too few steps on record
+    std::vector<std::string> problems;  // what could not be read
+    std::vector<int> short_ranks;       // with too few steps on record
 };
 
 // Reads the records of the run once more, a process at a time.

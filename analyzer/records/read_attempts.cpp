@@ -11,8 +11,7 @@ namespace titan::analyzer {
 
 // From the newest to the oldest: each tells from which step on the one before was in vain.
 Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const std::set<int>& ranks,
-                                                const std::optional<AttemptTimes>& newest,
-                                                const std::function<void(const std::string&)>& left_out) {
+                                                const std::optional<AttemptTimes>& newest, const Write& note) {
     load.with_journals = true;
     const Result<Attempts> found = attempts_of(load);
     if (!found) {
@@ -37,13 +36,16 @@ Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const std::set
         load.attempt = *number;
         const Result<Run> run = load_run(load);
         if (!run) {
-            left_out(fmt::format("attempt {} is left out: {}", number->value_or(0), run.error().text()));
+            note(fmt::format("attempt {} is left out: {}", number->value_or(0), run.error().text()));
             continue;
         }
         Symbols symbols(Symbols::Search::kNearby);
         RecordReader reader(*run, symbols);
         AttemptReader times(run->attempt, attempts.empty() ? nullptr : &attempts.back());
         reader.visit_ours(ranks, [&](const ProcessRecords& records) { times.add(records); });
+        for (const std::string& problem : reader.problems()) {
+            note(problem);
+        }
         keep(times.times());
     }
     std::reverse(attempts.begin(), attempts.end());

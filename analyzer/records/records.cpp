@@ -119,20 +119,52 @@ void ProcessRecords::visit_log(RecordVisitor& visitor) const {
     }
 }
 
-// Those that the ring still holds are taken from it.
+// From journals, those on tickets from `from` to before `until`. Answers how many of them are in none.
+uint64_t ProcessRecords::visit_journaled(uint64_t from, uint64_t until, RecordVisitor& visitor) const {
+    return from >= until ? 0 : journals_->visit(key_of(process_), from, until, [&](const format::RingImage& block) {
+        visit_markers_of(of_block(block), visitor);
+    });
+}
+
+// What the ring holds is taken from it; what it does not hold, from the journal: markers before it, those that were
+// being written while it was copied, and, behind a dump, those since.
 format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor) const {
+    format::RingLosses losses;
     if (log_ != nullptr) {
         visit_log(visitor);
-        return {};
+        return losses;
+    }
+    if (process_.source.is_journal) {
+        losses.overwritten = visit_journaled(0, UINT64_MAX, visitor);
+        return losses;
     }
     const format::RingImage& ring = image();
-    const uint64_t until = process_.source.is_journal ? UINT64_MAX : ring.first_marker();
-    format::RingLosses losses;
-    losses.overwritten = journals_->visit(
-        key_of(process_), until, [&](const format::RingImage& block) { visit_markers_of(of_block(block), visitor); });
-    if (!process_.source.is_journal) {
-        losses.torn = visit_markers_of(*this, visitor).torn;
+    const uint64_t end = ring.next_marker();
+    uint64_t next = ring.first_marker();
+    uint64_t holes = 0;
+    losses.overwritten = visit_journaled(0, next, visitor);
+    const auto tell = [&](uint64_t ticket, const format::MarkerEntry& raw) {
+        holes += visit_journaled(next, ticket, visitor);
+        visitor.marker({*this, ticket, raw});
+        next = ticket + 1;
+    };
+    // A slot that was written again during the copy comes in place of an older one.
+    std::vector<std::pair<uint64_t, format::MarkerEntry>> newer;
+    losses.torn = ring.for_each_marker([&](uint64_t ticket, const format::MarkerEntry& raw) {
+                          if (ticket >= end) {
+                              newer.emplace_back(ticket, raw);
+                          } else {
+                              tell(ticket, raw);
+                          }
+                      })
+                      .torn;
+    holes += visit_journaled(next, end, visitor);
+    next = std::max(next, end);
+    for (const auto& [ticket, raw] : newer) {
+        tell(ticket, raw);
     }
+    losses.torn = std::min(losses.torn, holes);
+    losses.overwritten += visit_journaled(next, UINT64_MAX, visitor);
     return losses;
 }
 
@@ -150,24 +182,27 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor) const {
         open = sum;
     };
     format::RingLosses losses;
-    uint64_t next = 0;
-    losses.overwritten = journals_->visit_steps(key_of(process_), next, add);
-    uint64_t first = UINT64_MAX;
-    losses.torn = image()
-                      .for_each_collective([&](uint64_t ticket, const format::CollectiveEntry& call) {
-                          first = std::min(first, ticket);
-                          if (ticket >= next) {
-                              format::StepSum sum{};
-                              sum.step = call.step;
-                              add_call(sum, call);
-                              add(sum);
-                          }
-                      })
-                      .torn;
+    journals_->visit_steps(key_of(process_), add, [&](uint64_t from, uint64_t until) {
+        uint64_t first = UINT64_MAX;
+        uint64_t found = 0;
+        losses.torn = image()
+                          .for_each_collective([&](uint64_t ticket, const format::CollectiveEntry& call) {
+                              first = std::min(first, ticket);
+                              if (ticket >= from && ticket < until) {
+                                  format::StepSum sum{};
+                                  sum.step = call.step;
+                                  add_call(sum, call);
+                                  add(sum);
+                                  ++found;
+                              }
+                          })
+                          .torn;
+        const uint64_t before_ring = first == UINT64_MAX || first <= from ? 0 : first - from;
+        losses.overwritten += until == UINT64_MAX ? before_ring : until - from - found;
+    });
     if (open && open->calls != 0) {
         visitor.step({*this, *open});
     }
-    losses.overwritten += first == UINT64_MAX || first <= next ? 0 : first - next;
     return losses;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -26,6 +27,9 @@
 #include "structured_log.h"
 
 namespace titan::analyzer {
+
+// Takes a line, or some.
+using Write = std::function<void(const std::string&)>;
 
 enum class RecordKind {
 #define RECORD(kind, option, meaning) kind,
@@ -139,6 +143,7 @@ class ProcessRecords {
 
     const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
     format::RingLosses visit_markers(RecordVisitor& visitor) const;
+    uint64_t visit_journaled(uint64_t from, uint64_t until, RecordVisitor& visitor) const;
     void visit_log(RecordVisitor& visitor) const;
     ProcessRecords of_block(const format::RingImage& image) const;
     format::RingLosses visit_steps(RecordVisitor& visitor) const;

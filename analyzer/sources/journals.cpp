@@ -114,10 +114,19 @@ const std::string& Journals::place_in_later(uint64_t key, Process& process, size
     return known->second;
 }
 
-uint64_t Journals::visit(const ProcessKey& process, uint64_t until,
+// Blocks are visited more than once.
+void Journals::note(const Part& part, const Error& error) {
+    const std::string problem = error.within(label_of(paths_[part.file])).text();
+    if (std::find(problems_.begin(), problems_.end(), problem) == problems_.end()) {
+        problems_.push_back(problem);
+    }
+}
+
+uint64_t Journals::visit(const ProcessKey& process, uint64_t from, uint64_t until,
                          const std::function<void(const format::RingImage& image)>& visit) {
     const auto known = processes_.find(process);
-    uint64_t next = 0;
+    uint64_t next = from;
+    uint64_t end = until == UINT64_MAX ? from : until;
     uint64_t missing = 0;
     std::vector<std::byte> memory;
     for (size_t i = 0; known != processes_.end() && i < known->second.parts.size(); ++i) {
@@ -126,54 +135,57 @@ uint64_t Journals::visit(const ProcessKey& process, uint64_t until,
         if (part.first_ticket >= until || part.first_ticket + part.markers <= next) {
             continue;
         }
+        end = until == UINT64_MAX ? std::max(end, part.first_ticket + part.markers) : end;
         Result<format::MarkerBlock> block = read(of);
         if (!block) {
-            problems_.push_back(block.error().within(label_of(paths_[of.file])).text());
+            note(of, block.error());
             continue;
         }
         cut(*block, next, until);
         complete_places(*block, known->second, i + 1);
-        missing += block->first_ticket - std::min(block->first_ticket, next);
-        next = block->first_ticket + block->markers.size();
-        if (const Result<format::RingImage> image = format::image_of(*block, memory)) {
-            visit(*image);
+        const Result<format::RingImage> image = format::image_of(*block, memory);
+        if (!image) {
+            note(of, image.error());
+            continue;
         }
+        missing += block->first_ticket - next;
+        next = block->first_ticket + block->markers.size();
+        visit(*image);
     }
-    return until == UINT64_MAX ? missing : missing + until - std::min(until, next);
+    return missing + end - std::min(end, next);
 }
 
-uint64_t Journals::visit_steps(const ProcessKey& process, uint64_t& next,
-                               const std::function<void(const format::StepSum& sum)>& visit) {
-    next = 0;
-    const auto known = processes_.find(process);
-    if (known == processes_.end()) {
-        return 0;
-    }
+void Journals::visit_steps(const ProcessKey& process, const std::function<void(const format::StepSum& sum)>& visit,
+                           const std::function<void(uint64_t from, uint64_t until)>& gap) {
     std::vector<const Part*> parts;
-    for (const Part& part : known->second.parts) {
-        if (part.part.next_call > part.part.first_call) {
-            parts.push_back(&part);
+    if (const auto known = processes_.find(process); known != processes_.end()) {
+        for (const Part& part : known->second.parts) {
+            if (part.part.next_call > part.part.first_call) {
+                parts.push_back(&part);
+            }
         }
     }
     std::stable_sort(parts.begin(), parts.end(),
                      [](const Part* a, const Part* b) { return a->part.first_call < b->part.first_call; });
-    uint64_t missing = 0;
+    uint64_t next = 0;
     for (const Part* part : parts) {
         if (part->part.first_call < next) {
-            continue;  // summed up twice, where one writer took over from another
+            continue;  // summed up twice, where one writer took over from another: a sum cannot be divided
         }
         const Result<format::MarkerBlock> block = read(*part);
         if (!block) {
-            problems_.push_back(block.error().within(label_of(paths_[part->file])).text());
+            note(*part, block.error());
             continue;
         }
-        missing += part->part.first_call - next;
+        if (part->part.first_call > next) {
+            gap(next, part->part.first_call);
+        }
         next = part->part.next_call;
         for (const format::StepSum& sum : block->steps) {
             visit(sum);
         }
     }
-    return missing;
+    gap(next, UINT64_MAX);
 }
 
 }  // namespace titan::analyzer

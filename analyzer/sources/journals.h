@@ -37,16 +37,16 @@ class Journals {
     // Its newest block that can be read, as a ring in `memory`. False: there is none.
     bool newest(const ProcessKey& process, std::vector<std::byte>& memory, format::RingImage& image);
 
-    // Calls visit(image) for each block of the process with markers before ticket `until`, oldest first: a ring that
-    // holds these markers and what they refer to, and lives until the call returns. Markers lie in one block only.
-    // Answers how many before `until` are in none.
-    uint64_t visit(const ProcessKey& process, uint64_t until,
+    // Calls visit(image) for each block of the process with markers on tickets from `from` to before `until`, oldest
+    // first: a ring that holds these markers and what they refer to, and lives until the call returns. Markers lie in
+    // one block only. Answers how many of these tickets are in none; without a limit, how many before the last one.
+    uint64_t visit(const ProcessKey& process, uint64_t from, uint64_t until,
                    const std::function<void(const format::RingImage& image)>& visit);
 
-    // Likewise visit(sum) for each sum of a step. Sets `next` to the first call behind those that are summed up;
-    // answers how many before it are in none.
-    uint64_t visit_steps(const ProcessKey& process, uint64_t& next,
-                         const std::function<void(const format::StepSum& sum)>& visit);
+    // Likewise visit(sum) for each sum of a step, and in between gap(from, until) for calls that no block sums up; the
+    // last gap has no limit.
+    void visit_steps(const ProcessKey& process, const std::function<void(const format::StepSum& sum)>& visit,
+                     const std::function<void(uint64_t from, uint64_t until)>& gap);
 
   private:
     struct Part {
@@ -59,6 +59,7 @@ class Journals {
         std::map<uint64_t, std::string> places;
     };
     Result<format::MarkerBlock> read(const Part& part);
+    void note(const Part& part, const Error& error);
     void complete_places(format::MarkerBlock& block, Process& process, size_t next_part);
     const std::string& place_in_later(uint64_t key, Process& process, size_t next_part);
 

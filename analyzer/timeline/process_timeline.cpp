@@ -52,16 +52,22 @@ ProcessTimeline::ProcessTimeline(const Run& run, TraceFormat& format, Options op
     : run_(run), format_(format), options_(std::move(options)) {}
 
 void ProcessTimeline::collect(const ProcessRecords& records) {
+    if (!records.process().source.is_flight_recorder) {
+        for (const format::OpenSpanRecord& open : records.image().open_spans()) {
+            still_open_.insert(open.id);
+        }
+    }
     for (const RecordKind kind :
          {RecordKind::kMarker, RecordKind::kCollective, RecordKind::kCudaCall, RecordKind::kHealth}) {
         records.visit(kind, *this);
     }
-    end_step(options_.end_ns);
+    const int64_t end_ns = std::max(options_.end_ns, newest_marker_ns_);
+    end_step(end_ns);
     if (!records.process().source.is_flight_recorder) {
         add_open_spans(records);
     }
     for (auto& [id, span] : open_spans_) {
-        end_span(span, options_.end_ns, true);
+        end_span(span, end_ns, true);
     }
     open_spans_.clear();
 }
@@ -247,6 +253,9 @@ void ProcessTimeline::span_begin(const MarkerRecord& record) {
 // Their begins may be overwritten.
 void ProcessTimeline::add_open_spans(const ProcessRecords& of) {
     for (const format::OpenSpanRecord& open : of.image().open_spans()) {
+        if (!still_open_.contains(open.id)) {
+            continue;
+        }
         OpenSpan span;
         span.begin_ns = common(of, open.begin_ticks);
         span.name = of.text(open.name);
@@ -258,6 +267,7 @@ void ProcessTimeline::add_open_spans(const ProcessRecords& of) {
 // Where its begin is overwritten, the end tells when it was.
 void ProcessTimeline::span_end(const MarkerRecord& record) {
     const MarkerEntry& raw = record.raw;
+    still_open_.erase(raw.span);
     OpenSpan span;
     if (const auto open = open_spans_.extract(raw.span); !open.empty()) {
         span = std::move(open.mapped());
@@ -286,6 +296,7 @@ void ProcessTimeline::end_span(const OpenSpan& span, int64_t end_ns, bool is_ope
 void ProcessTimeline::marker(const MarkerRecord& record) {
     const MarkerEntry& raw = record.raw;
     const int64_t at_ns = common(record.of, raw.ticks);
+    newest_marker_ns_ = std::max(newest_marker_ns_, at_ns);
     const std::string name = record.of.text(raw.name);
     switch (raw.kind) {
         case MarkerKind::kStep:

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "lanes.h"
@@ -98,6 +99,8 @@ class ProcessTimeline : public RecordVisitor {
     std::vector<Point> points_;
     std::string bytes_;  // details of slices and instants
     std::unordered_map<uint32_t, OpenSpan> open_spans_;
+    std::unordered_set<uint32_t> still_open_;  // by the dump's table, and no later marker ends them
+    int64_t newest_marker_ns_ = 0;             // a journal may go on after the dump
     int64_t step_ = -1;
     int64_t step_begin_ns_ = 0;
     TimelineCounts counts_;

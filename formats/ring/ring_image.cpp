@@ -140,6 +140,11 @@ uint64_t RingImage::first_marker() const {
     return ring == nullptr || ring->head <= ring->count ? 0 : ring->head - ring->count;
 }
 
+uint64_t RingImage::next_marker() const {
+    const Region* ring = region(RegionKind::kMarkers);
+    return ring == nullptr ? 0 : ring->head;
+}
+
 std::vector<std::pair<uint32_t, CommunicatorRecord>> RingImage::communicators() const {
     std::vector<std::pair<uint32_t, CommunicatorRecord>> rows;
     const Region* table = region(RegionKind::kCommunicators);

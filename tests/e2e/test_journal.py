@@ -97,6 +97,49 @@ class Journal(harness.Case):
         self.assertEqual([m["value"] for m in of_writer if m["marker"] == "step"],
                          list(range(sum(m["marker"] == "step" for m in of_writer))))
 
+    def dump_in_the_middle(self, jobs, after_step):
+        """Asks the job for dumps, which hold some of its markers."""
+        rows = lambda: {row["rank"]: row["step"] for row in
+                        self.place.show(self.place.rings, "--markers", "--last", "1", starting=True)}
+        harness.wait_for(lambda: all(rows().get(rank, -1) >= after_step for rank in range(RANKS)), 20, "steps")
+        jobs[0].signal(signal.SIGUSR1)
+        harness.wait_for(lambda: self.place.dumped_ranks() == set(range(RANKS)), 20, "dumps")
+
+    def test_a_dump_in_the_middle_of_a_job(self):
+        """The journal has what the dump's ring had lost, and goes on after it."""
+        jobs = self.start(600, 1000, TITANTRACE_DUMP_ON="signal", TITANTRACE_MARKERS=4096)
+        self.dump_in_the_middle(jobs, 250)
+        for job in jobs:
+            job.wait_says("marked", 60)
+        self.place.go()
+        for job in jobs:
+            self.assertEqual(job.wait(), 0)
+        markers, said = self.show("--no-rings")
+        for rank in range(RANKS):
+            self.assert_whole(rank, markers, 600)
+        self.assertEqual(said, "")
+        told = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "metrics", self.place.dumps, "--no-rings",
+                               "--json"], self.place.env(preload=False))
+        self.assertEqual([json.loads(line)["step"] for line in told.stdout.splitlines()], list(range(600)))
+
+    def test_the_writer_is_killed_after_a_dump(self):
+        """The next one goes on where it stopped."""
+        jobs = self.start(400, 1000, TITANTRACE_DUMP_ON="signal")
+        self.dump_in_the_middle(jobs, 20)
+        writers = lambda: [job for job in jobs if "titan-journal" in harness.threads_of(job.pid)]
+        writer, = harness.wait_for(lambda: (now := writers()) and len(now) == 1 and now, 20, "a single writer")
+        writer.signal(signal.SIGKILL)
+        for job in jobs:
+            if job is not writer:
+                job.wait_says("marked", 60)
+        self.place.go()
+        for job in jobs:
+            job.wait()
+        markers, _ = self.show("--no-rings")
+        for rank, job in enumerate(jobs):
+            if job is not writer:
+                self.assert_whole(rank, markers, 400)
+
     def test_a_job_that_is_cancelled(self):
         """It is written as it ends, although the next time to write is an hour off."""
         jobs = self.start(100000, 1000, TITANTRACE_JOURNAL_S=3600, TITANTRACE_DUMP_ON="end")

@@ -84,6 +84,7 @@ class RingImage {
     MarkerSiteRecord marker_site(uint32_t site) const;
     uint64_t collective_capacity() const;
     uint64_t first_marker() const;  // ticket of the oldest that the ring can hold; those before are overwritten
+    uint64_t next_marker() const;   // ticket behind the newest, as of the header: slots can be newer
 
     // The string of an id, empty for 0, for unknown ids and for damage. Points into the bytes.
     std::string_view text(uint32_t id) const;
