@@ -12,12 +12,13 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "synth")]
+import python_package  # noqa: E402
 import pythons  # noqa: E402
 import titan_decode  # noqa: E402
 
 OLDEST = (3, 9)  # requires-python in pyproject.toml
-# Before a program: its spans are made in Python, as where CPython refuses those in C.
-IN_PYTHON = "import sys, types; sys.modules['titantrace.native'] = types.SimpleNamespace(in_c=lambda *_: lambda f: f)\n"
+# Before a program: its spans are made in Python, as where the extension module is missing.
+IN_PYTHON = "import sys; sys.modules['titantrace._spans'] = None\n"
 options = argparse.Namespace()
 
 
@@ -45,9 +46,9 @@ class Case(unittest.TestCase):
         """Of a program whose dumps lie below that name."""
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("RANK", "WORLD_SIZE") and not key.startswith(("TITANTRACE", "PYTHON"))}
-        environment.update({"PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1",
-                            "TITANTRACE_DIR": str(self.place / name), "TITANTRACE_RING_DIR": str(self.place),
-                            **variables})
+        environment.update({"PYTHONPATH": str(options.package),
+                            "PYTHONDONTWRITEBYTECODE": "1", "TITANTRACE_DIR": str(self.place / name),
+                            "TITANTRACE_RING_DIR": str(self.place), **variables})
         if preload:
             environment["LD_PRELOAD"] = options.library
         return environment
@@ -80,5 +81,8 @@ class Case(unittest.TestCase):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
+    parser.add_argument("--extension", help="_spans.abi3.so; without it spans are made in Python alone")
     parser.parse_args(namespace=options)
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    with tempfile.TemporaryDirectory() as place:
+        options.package = python_package.stage(place, options.extension)
+        unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,4 +1,4 @@
-"""Spans in C (tracer/python_markers) are those in Python: they tell the same, cost no memory, and neither an exception
+"""Spans in C (titantrace/_spans.c) are those in Python: they tell the same, cost no memory, and neither an exception
 of the program's nor torch.compile sees a difference."""
 import argparse
 import subprocess
@@ -370,6 +370,11 @@ class Native(package_case.Case):
             both.append((result, self.markers_in(self.dump_of_rank(f"{name}-{where}"))))
         self.preamble = ""
         return both
+
+    def setUp(self):
+        super().setUp()
+        if package_case.options.extension is None:
+            self.skipTest("the extension module is not built: no Python.h (python3-dev)")
 
     def test_where_spans_are_in_c(self):
         for python in self.each_python():

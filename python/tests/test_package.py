@@ -104,8 +104,9 @@ class Package(package_case.Case):
             self.assertIn(f"python -m titantrace {command}", told.stdout.replace("-m titantrace --bridges profiler",
                                                                                 "-m titantrace --bridges"))
         self.assertEqual(self.module("help").stdout, told.stdout)
-        self.assertEqual(self.module("library").stdout.strip(), str(ROOT / "python/titantrace/libtitantrace.so"))
-        self.assertEqual(self.module("include").stdout.strip(), str(ROOT / "python/titantrace/include"))
+        package = package_case.options.package / "titantrace"
+        self.assertEqual(self.module("library").stdout.strip(), str(package / "libtitantrace.so"))
+        self.assertEqual(self.module("include").stdout.strip(), str(package / "include"))
         self.assertIn("--parquet", self.module("export", "--help").stdout)
         wrong = self.module("statsu")
         self.assertEqual((wrong.returncode, wrong.stdout), (2, ""))

@@ -76,8 +76,7 @@ def close_span(opened: int, error: Optional[BaseException]) -> None:
         tracer.span_close(opened, None)
 
 
-def _innermost_open() -> Optional[List[Any]]:
-    known = _innermost.get()
+def _open_from(known: Optional[List[Any]]) -> Optional[List[Any]]:
     while known is not None and known[0] == 0:
         known = known[1]
     return known
@@ -108,7 +107,7 @@ class _Open:
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         if self._in_task is not None:
-            self._in_task[0] = 0
+            self._in_task[:] = 0, _open_from(self._in_task[1])  # so that chains of ended ones do not grow
         close_span(self.id, error)
 
 
@@ -125,7 +124,7 @@ class Span:
     def open(self, place: tracer.Place) -> _Open:
         """Of the running task, or the thread."""
         task = current_task()
-        around = _innermost_open() if task != 0 else None
+        around = _open_from(_innermost.get()) if task != 0 else None
         opened = _Open(self._name, self._attributes, place, task, around)
         if task != 0:
             opened.become_innermost(around)
@@ -133,7 +132,7 @@ class Span:
 
     def open_of_generator(self, place: tracer.Place) -> _Open:
         """A generator runs in the context of whoever asks for the next item: it is nobody's innermost span."""
-        return _Open(self._name, self._attributes, place, next(_generators), _innermost_open())
+        return _Open(self._name, self._attributes, place, next(_generators), _open_from(_innermost.get()))
 
     def enter(self, place: tracer.Place) -> None:
         """As `with`, from that place; for those who have asked whether it marks_now."""
@@ -219,7 +218,6 @@ def make_again(name: str, attributes: Dict[str, object]) -> Any:
     return span(name, **attributes)
 
 
-@native.in_c(tracer.number_of_place, mark_failure, add_attributes, make_again, _innermost)
 def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: object) -> Any:
     """A named part of a step: `with span("forward"):`, `@span("forward")`, or `@span` by the function's own name.
 
@@ -229,6 +227,10 @@ def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: obj
     if callable(name):
         return Span(name.__qualname__ if hasattr(name, "__qualname__") else type(name).__name__, attributes)(name)
     return Span("" if name is None else name, attributes)
+
+
+span = native.faster(span, make_again, add_attributes, tracer.number_of_place, marks_now, mark_failure, _innermost.get,
+                     _innermost.set)
 
 
 class Loader:

@@ -2,7 +2,7 @@
 does it, torchtitan's by its own handler, and one-logger's with its file exporter. Then torchtitan's once more in
 processes of their own: with our handler beside its own, with ours alone, and with our drop-in.
 
-    python_spans.py --library LIB       needs scripts/setup --bridges
+    python_spans.py --library LIB --extension _spans.abi3.so       needs scripts/setup --bridges
 """
 import argparse
 import json
@@ -10,10 +10,14 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 
 from instruction_counts import environment
 from machine_costs import row
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import python_package  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = pathlib.Path(os.environ.get("TITAN_BRIDGES_PYTHON") or ROOT / ".venv-bridges" / "bin" / "python")
@@ -102,18 +106,19 @@ print(json.dumps([round() for _ in range(20)]))
 """
 
 
-def rounds(library, program=PROGRAM, handlers=JSONL):
+def rounds(library, extension, program=PROGRAM, handlers=JSONL):
     with tempfile.TemporaryDirectory() as place:
-        env = environment(place, library, PYTHONPATH=str(ROOT / "python"), PYTHONDONTWRITEBYTECODE="1", RANK="0",
+        package = python_package.stage(f"{place}/package", extension)
+        env = environment(place, library, PYTHONPATH=str(package), PYTHONDONTWRITEBYTECODE="1", RANK="0",
                           WORLD_SIZE="8", TITAN_STRUCT_LOGGER_HANDLERS=handlers)
         ran = subprocess.run([PYTHON, "-c", program, place], env=env, capture_output=True, text=True, check=True)
         return json.loads(ran.stdout.splitlines()[-1])
 
 
-def python_span_costs(library):
+def python_span_costs(library, extension):
     """Medians of the rounds, but for what has a budget in nanoseconds: its least, for what else the machine does only
     ever adds to that."""
-    measured = rounds(library)
+    measured = rounds(library, extension)
     ours = "titantrace"
 
     def median(name):
@@ -126,14 +131,16 @@ def python_span_costs(library):
             *(row(f"span of {name}", median(name), None, "ns") for name in measured[0]),
             *(row(f"span of {name} / ours", times(name), TIMES_CHEAPER, "times", "above")
               for name in ("torchtitan", "one-logger")),
-            *(row(f"torchtitan's span with {name}", min(rounds(library, OF_TORCHTITAN, handlers)), None,
-                  "ns") for name, handlers in HANDLERS.items())]
+            *(row(f"torchtitan's span with {name}", min(rounds(library, extension, OF_TORCHTITAN, handlers)),
+                  None, "ns") for name, handlers in HANDLERS.items())]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True)
-    for found in python_span_costs(parser.parse_args().library):
+    parser.add_argument("--extension", required=True)
+    options = parser.parse_args()
+    for found in python_span_costs(options.library, options.extension):
         budget = "" if found["budget"] is None else f"{found['better']} {found['budget']}"
         print(f"{found['name']:<44} {found['measured']:>10.1f} {found['unit']:<6} {budget}")
 
