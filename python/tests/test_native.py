@@ -103,23 +103,16 @@ try:
             pass
 except TimeoutError as caught:
     see(str(caught))
-class Interrupting(Exception):
+class Loud(Exception):
     def __str__(self):
-        os.kill(os.getpid(), signal.SIGUSR2)
-        return "its handler has run before this"
-def interrupted_in_ours(*_):
-    raise Own("from a handler, in what a span calls")
-signal.signal(signal.SIGUSR2, interrupted_in_ours)
-try:
-    with titantrace.span("interrupted while it fails"):
-        raise Interrupting()
-except Own as caught:
-    see(str(caught))
-with titantrace.span("goes on") as entered:
+        raise Own("nobody asks for these words")
+for fails in (lambda: titantrace.span("fails loudly"), lambda: titantrace.span("in Python", what=Loud())):
     try:
-        entered.set(what=Interrupting())
-    except Own as caught:
-        see(str(caught))
+        with fails() as entered:
+            entered.set(what=Loud())
+            raise Loud("its argument is text")
+    except Loud:
+        see("Loud")
 def generator():
     with titantrace.span("in a generator"):
         yield 1

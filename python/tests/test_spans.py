@@ -242,7 +242,7 @@ class Spans(package_case.Case):
             self.assertEqual(self.between("named"), [("attribute", "rows"), ("attribute", "path"),
                                                      ("attribute", "share"), ("error", "")])
             errors = [(marker["text"], marker["span"]) for marker in self.markers if marker["marker"] == "error"]
-            self.assertEqual(errors, [("Silent: Silent", self.ends_of("silent")[0]["span"]),
+            self.assertEqual(errors, [("Silent", self.ends_of("silent")[0]["span"]),
                                       ("ValueError: no such row", self.ends_of("named")[0]["span"])])
             self.assertEqual(len(self.ends_of("async items")), 1)
 

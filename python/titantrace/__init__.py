@@ -18,8 +18,9 @@ import os as _os
 
 from .calls import record
 from .gpu_spans import gpu_span
+from .loader import wrap
 from .markers import active, dump, event, label, metric, status, step, step_tag
-from .spans import span, wrap
+from .spans import span
 
 try:
     from ._version import __version__

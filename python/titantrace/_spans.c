@@ -29,9 +29,9 @@ enum given {
 static PyObject* given[GIVEN];
 static PyObject* span_type;
 
-enum word { TORCH, COMPILER, FLAG, ASYNCIO, RUNNING_LOOP, CURRENT_TASK, LASTI, WORDS };
-static const char* const kWords[WORDS] = {
-    "torch", "compiler", "_is_compiling_flag", "asyncio", "_get_running_loop", "current_task", "f_lasti"};
+enum word { COMPILER, FLAG, ASYNCIO, RUNNING_LOOP, CURRENT_TASK, LASTI, WORDS };
+static const char* const kWords[WORDS] = {"torch.compiler",    "_is_compiling_flag", "asyncio",
+                                          "_get_running_loop", "current_task",       "f_lasti"};
 static PyObject* words[WORDS];
 static PyObject* zero;
 
@@ -67,11 +67,11 @@ static PyObject* names_of(PyObject* module) {
 
 /* While torch.compile traces, what is called then is not called when the compiled function runs. */
 static int is_compiling(void) {
-    PyObject* const torch = item(PyImport_GetModuleDict(), TORCH);
-    if (torch == NULL) {
+    PyObject* const compiler = names_of(item(PyImport_GetModuleDict(), COMPILER));
+    if (compiler == NULL) {
         return 0;
     }
-    PyObject* const flag = item(names_of(item(names_of(torch), COMPILER)), FLAG);
+    PyObject* const flag = item(compiler, FLAG);
     if (flag != NULL) {
         return flag != Py_False;
     }

@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, Generic, Hashable, Mapping, TypeVar
 
 from . import tracer
 from .spans import current_task, marks_now
+from .values import text_of
 
 # The tracer holds as many open spans. One that its library never ends is forgotten here when this many are newer.
 _MOST_OPEN = 8192
@@ -45,12 +46,12 @@ def hook(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..
 
 def numbers_of(values: Mapping[str, Any]) -> Dict[str, Any]:
     return {name: value for name, value in values.items()
-            if isinstance(value, (float, int)) and not isinstance(value, bool)}
+            if issubclass(type(value), (float, int)) and type(value) is not bool}
 
 
 def plain(value: object) -> object:
     """As one attribute or label: a list by its items."""
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+    return ",".join(map(text_of, value)) if type(value) is list or type(value) is tuple else value
 
 
 def open_span(name: str, place: tracer.Place, parent: int = 0, time_ns: int = 0,

@@ -1,12 +1,12 @@
 """What the bridges share whose library calls them back: one call opens a span, a later one closes it."""
-import math
 import os
 import time
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from . import tracer
-from .bridges import numbers_of, open_span
+from .bridges import open_span
 from .spans import add_attributes, mark_error
+from .values import number_of
 
 
 def now_ns() -> int:
@@ -17,12 +17,7 @@ def now_ns() -> int:
 def host_values(values: Mapping[str, Any]) -> Dict[str, Any]:
     """Those that can be read without waiting for a device: numbers, numpy's, and tensors of one element in the host's
     memory."""
-    kept = numbers_of(values)
-    for name, value in values.items():
-        if (hasattr(value, "item") and str(getattr(value, "device", "cpu")) == "cpu"
-                and math.prod(getattr(value, "shape", ())) == 1):
-            kept[name] = value
-    return kept
+    return {name: value for name, value in values.items() if type(value) is not bool and number_of(value) is not None}
 
 
 class Stack:

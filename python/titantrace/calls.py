@@ -51,9 +51,9 @@ def record(last: int = 100) -> List[Dict[str, Value]]:
     Keys and values are those of `titan-analyze show --json`; times are nanoseconds since 1970, None where there is none
     yet. No file is written, and other threads may call NCCL meanwhile. Empty where the tracer is not loaded or has
     nothing recorded."""
-    if not isinstance(last, int) or last <= 0:
+    most = min(int.__int__(last), MOST_CALLS) if issubclass(type(last), int) else 0
+    if most <= 0:
         return []
-    most = min(last, MOST_CALLS)
     try:
         calls = (_Call * most)()
     except MemoryError:

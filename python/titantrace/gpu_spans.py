@@ -4,23 +4,25 @@ Two CUDA events of PyTorch stand around it on the current stream; their distance
 when the GPU has passed them and another such span begins or ends. It is the stream's own time, with its gaps: work on
 other streams is not in it, nor time in which the host launched nothing yet.
 """
-import functools
-import sys
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Optional, Type, TypeVar
 
 from . import tracer
 from .gpu_times import GpuTimes
-from .spans import Span, _function_place, _Open, marks_now
+from .spans import Span, _alike, _function_place, _Open, marks_now
+from .values import names_in
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
+# What PyTorch says of a context that has failed, and ours. What else comes out of it is the program's, by a handler of a
+# signal.
+_OF_CUDA = (RuntimeError, AssertionError, AttributeError, *tracer.OWN_ERRORS)
 _times = GpuTimes(waits_for_oldest=False)
 
 
 def _cuda() -> Any:
     """torch.cuda, if the program has begun to use it and events may be recorded; its own start is the program's."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    cuda = names_in("torch").get("cuda")
     return cuda if cuda is not None and cuda.is_initialized() and not cuda.is_current_stream_capturing() else None
 
 
@@ -33,14 +35,14 @@ def _event() -> Any:
         event = cuda.Event(enable_timing=True)
         event.record()
         return event
-    except Exception:  # the span tells what the host took
+    except _OF_CUDA:  # the span tells what the host took
         return None
 
 
 def _read() -> None:
     try:
         _times.read()
-    except Exception:  # a context that has failed: the program will see it itself
+    except _OF_CUDA:  # a context that has failed: the program will see it itself
         _times.clear()
 
 
@@ -64,29 +66,38 @@ class GpuSpan:
         self._entered.append((opened, _event()))
 
     def __enter__(self) -> "GpuSpan":
-        if marks_now():
-            self._enter(tracer.place(1))
+        try:
+            if marks_now():
+                self._enter(tracer.place(1))
+        except tracer.OWN_ERRORS:
+            pass
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        if not self._entered or not marks_now():
-            return
-        opened, start = self._entered.pop()
-        end = _event() if start is not None else None
-        opened.__exit__(kind, error, trace)
-        if end is not None and opened.id:
-            _times.add(start, end, _tell(opened.id))
-        _read()
+        try:
+            if not self._entered or not marks_now():
+                return
+            opened, start = self._entered.pop()
+            end = _event() if start is not None else None
+            opened.__exit__(kind, error, trace)
+            if end is not None and opened.id:
+                _times.add(start, end, _tell(opened.id))
+            _read()
+        except tracer.OWN_ERRORS:
+            pass
 
     def __call__(self, function: _Wrapped) -> _Wrapped:
         place = _function_place(function)
 
-        @functools.wraps(function)
+        @_alike(function)
         def call(*arguments: Any, **named: Any) -> Any:
             around = GpuSpan(self._name, self._attributes)
-            if marks_now():
-                around._enter(place())
+            try:
+                if marks_now():
+                    around._enter(place())
+            except tracer.OWN_ERRORS:
+                pass
             try:
                 result = function(*arguments, **named)
             except BaseException as error:

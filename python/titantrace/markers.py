@@ -6,10 +6,11 @@ call costs what a call in Python costs.
 import os
 import warnings
 from types import TracebackType
-from typing import Any, Dict, Mapping, Optional, Set, Type, Union
+from typing import Any, Dict, Optional, Set, Type, Union
 
 from . import tracer
 from .spans import Span, add_attributes, marks_now
+from .values import full_class_name, number_of, text_of
 
 _warned: Set[str] = set()
 
@@ -28,8 +29,11 @@ class Step:
         self._span = Span("step", {})
 
     def __enter__(self) -> "Step":
-        if marks_now():
-            self._span.enter(tracer.place(1))
+        try:
+            if marks_now():
+                self._span.enter(tracer.place(1))
+        except tracer.OWN_ERRORS:
+            pass
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
@@ -41,87 +45,103 @@ def step(number: int, relative_step: Optional[int] = None) -> Step:
     """The training step that begins now, for the whole process: `step(12)`, or `with step(12):`, which also is a span.
     `relative_step` counts from where this run (re)started, from 1. What is not an int is ignored: a tensor would have
     to be fetched."""
-    if isinstance(number, int) and marks_now():
-        if isinstance(relative_step, int):
-            tracer.step_relative(number, relative_step)
-        else:
-            tracer.step(number)
+    try:
+        if issubclass(type(number), int) and marks_now():
+            if issubclass(type(relative_step), int):
+                tracer.step_relative(int.__int__(number), int.__int__(relative_step))  # type: ignore[arg-type]
+            else:
+                tracer.step(int.__int__(number))
+    except tracer.OWN_ERRORS:
+        pass
     return Step()
 
 
 def step_tag(tag: str) -> None:
     """A word about the step that is under way ("eval", "gc"); the next step begins without."""
-    if marks_now():
-        tracer.step_tag(tracer.to_bytes(tag))
+    try:
+        if marks_now():
+            tracer.step_tag(tracer.to_bytes(tag))
+    except tracer.OWN_ERRORS:
+        pass
 
 
 def mark_event(name: str, place: tracer.Place, attributes: Optional[Dict[str, object]] = None) -> None:
     """As `event`, from that place; for those who have asked whether it marks_now."""
-    marked = tracer.event_at(tracer.to_bytes(name), place[1])
-    if attributes and marked:
-        add_attributes(marked, attributes)
+    try:
+        marked = tracer.event_at(tracer.to_bytes(name), place[1])
+        if attributes and marked:
+            add_attributes(marked, attributes)
+    except tracer.OWN_ERRORS:
+        pass
 
 
 def event(name: str, /, **attributes: object) -> None:
     """A moment worth a name ("checkpoint saved"), with facts about it (text, int or float)."""
-    if marks_now():
-        mark_event(name, tracer.place(1), attributes)
+    try:
+        if marks_now():
+            mark_event(name, tracer.place(1), attributes)
+    except tracer.OWN_ERRORS:
+        pass
 
 
 def _refuse(name: str, value: object) -> None:
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    kind = full_class_name(type(value))
     if kind not in _warned:
         _warned.add(kind)
-        warnings.warn(f"titantrace.metric ignores {name}: a {kind} is no number that can be had without waiting for a "
-                      "device; give a float", RuntimeWarning, stacklevel=4)
+        try:
+            warnings.warn(f"titantrace.metric ignores {text_of(name)}: a {kind} is no number that can be had without "
+                          "waiting for a device; give a float", RuntimeWarning, stacklevel=4)
+        except RuntimeWarning:  # where warnings are errors
+            pass
 
 
-def _number(name: str, value: Any) -> Optional[float]:
-    """Of a number, also numpy's, or of a tensor of one element that lies in the host's memory."""
-    try:
-        if isinstance(value, (float, int)):
-            return float(value)
-        device = getattr(getattr(value, "device", "cpu"), "type", "cpu")
-        if hasattr(value, "item") and device == "cpu":
-            return float(value.item())
-    except (OverflowError, TypeError, ValueError, RuntimeError):
-        pass
-    _refuse(name, value)
-    return None
-
-
-def mark_metrics(values: Mapping[str, Any], place: tracer.Place, reduce: Optional[str] = None,
+def mark_metrics(values: Dict[str, Any], place: tracer.Place, reduce: Optional[str] = None,
                  weight: float = 1.0) -> None:
     """As `metric`, from that place; for those who have asked whether it marks_now."""
-    meaning = tracer.REDUCTIONS.get(reduce or "", 0)
-    for key, value in values.items():
-        number = _number(key, value)
-        if number is not None:
-            tracer.metric_as(tracer.to_bytes(key), number, weight, meaning, place[1])
+    meaning = tracer.REDUCTIONS.get(reduce, 0) if type(reduce) is str else 0
+    try:
+        heavy = number_of(weight)
+        for key, value in dict.items(values):
+            number = number_of(value)
+            if number is None or heavy is None:
+                _refuse(key, value if number is None else weight)
+            else:
+                tracer.metric_as(tracer.to_bytes(key), number, heavy, meaning, place[1])
+    except tracer.OWN_ERRORS:
+        pass
 
 
-def metric(name: Union[str, Mapping[str, Any]], value: Any = None, *, reduce: Optional[str] = None,
+def metric(name: Union[str, Dict[str, Any]], value: Any = None, *, reduce: Optional[str] = None,
            weight: float = 1.0) -> None:
     """A number at this moment: `metric("loss", 2.31)`, or many: `metric({"loss": 2.31, "tokens": 4096})`.
 
     `reduce` says how values are joined, over the calls of a step and over ranks: "none", "mean" (by `weight`), "sum",
     "min", "max", "std" or "last". Tensors in the host's memory and numpy's numbers are taken; a tensor on a device
     would have to be waited for, and is ignored with one warning."""
-    if marks_now():
-        values: Mapping[str, Any] = name if isinstance(name, Mapping) else {name: value}
-        mark_metrics(values, tracer.place(1), reduce, weight)
+    try:
+        if marks_now():
+            values = name if issubclass(type(name), dict) else {text_of(name): value}
+            mark_metrics(values, tracer.place(1), reduce, weight)  # type: ignore[arg-type]
+    except tracer.OWN_ERRORS:
+        pass
 
 
 def label(key: str, value: object) -> None:
     """A fact about this process: a parallel dimension ("dp", 3), its role ("role", "trainer") or a tag of the run."""
-    if marks_now():
-        tracer.label(tracer.to_bytes(key), tracer.to_bytes(value))
+    try:
+        if marks_now():
+            tracer.label(tracer.to_bytes(key), tracer.to_bytes(value))
+    except tracer.OWN_ERRORS:
+        pass
 
 
 def dump(reason: str = "asked for from Python") -> bool:
     """Asks every rank of the job for a dump and waits, 10 s at most, until this rank's is written. False when it is
     not."""
-    return tracer.dump(tracer.to_bytes(reason)) == 0
+    try:
+        return tracer.dump(tracer.to_bytes(reason)) == 0
+    except tracer.OWN_ERRORS:
+        return False
 
 
 def _ring() -> Optional[str]:
@@ -138,7 +158,7 @@ def _ring() -> Optional[str]:
 def status() -> Dict[str, Union[bool, str, None]]:
     """What is recorded where, or why nothing is: `recording`, `why` (where it is not), `active` (the library is
     loaded), `ring` (the file that survives the process) and `dumps` (the directory of its dumps)."""
-    recording = tracer.site(b"titantrace.status") != 0  # starts the record where this process is a rank
+    recording = tracer.site(b"titantrace") != 0  # starts the record where this process is a rank
     why = None
     if not tracer.is_loaded:
         why = "libtitantrace.so is not loaded: start the program with titan-run, or with LD_PRELOAD"

@@ -3,16 +3,16 @@
 A span belongs to the thread that runs it; inside a task of asyncio, or in a generator, to that task or generator, for
 these take turns on their thread. Spans nest accordingly, and any thread may end them.
 """
-import ctypes
 import functools
 import inspect
 import itertools
 import sys
 from contextvars import ContextVar
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, AsyncGenerator, Callable, Dict, Generator, Iterator, List, Optional, Type, TypeVar, Union
 
 from . import native, tracer
+from .values import is_of_python, name_of_callable, names_in, plain_of, text_of_error
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
@@ -24,12 +24,14 @@ _generators = itertools.count(1 << 63)
 
 def current_task() -> int:
     """The number of the running task of asyncio; 0 outside of tasks, and where asyncio is not in use."""
-    asyncio = sys.modules.get("asyncio")
-    if asyncio is None:
+    asyncio = names_in("asyncio")
+    running_loop = asyncio.get("_get_running_loop")
+    if running_loop is None:
         return 0
     try:
-        return id(asyncio.current_task()) if asyncio._get_running_loop() is not None else 0
-    except (AttributeError, RuntimeError):
+        loop = running_loop()
+        return id(asyncio["current_task"](loop)) if loop is not None else 0
+    except (KeyError, RuntimeError):  # it is being imported; no loop, after all
         return 0
 
 
@@ -38,33 +40,35 @@ def marks_now() -> bool:
     compiled function runs."""
     if not tracer.is_loaded:
         return False
-    torch = sys.modules.get("torch")
-    compiler = getattr(torch, "compiler", None)
-    return compiler is None or not compiler.is_compiling()
+    is_compiling = names_in("torch.compiler").get("is_compiling")
+    return is_compiling is None or not is_compiling()
 
 
 def add_attributes(marked: int, attributes: Dict[str, object]) -> None:
-    for key, value in attributes.items():
-        name = tracer.to_bytes(key)
-        if isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
-            tracer.attribute_integer(marked, name, value)
-        elif isinstance(value, float):
-            tracer.attribute_double(marked, name, value)
-        else:
-            tracer.attribute_text(marked, name, tracer.to_bytes(value))
+    try:
+        for key, value in attributes.items():
+            name, plain = tracer.to_bytes(key), plain_of(value)
+            if type(plain) is int and -(1 << 63) <= plain < 1 << 63:
+                tracer.attribute_integer(marked, name, plain)
+            elif type(plain) is float:
+                tracer.attribute_double(marked, name, plain)
+            else:
+                tracer.attribute_text(marked, name, tracer.to_bytes(plain))
+    except tracer.OWN_ERRORS:
+        pass
 
 
 def mark_error(marked: int, error: BaseException) -> None:
-    tracer.error(marked, tracer.to_bytes(type(error).__name__) + b": " + tracer.to_bytes(error))
+    tracer.error(marked, tracer.to_bytes(text_of_error(error)))
 
 
 def mark_failure(opened: int, error: BaseException) -> None:
     """An exception leaves it: it has failed, unless that only ends a generator."""
-    if not isinstance(error, (GeneratorExit, StopIteration, StopAsyncIteration)):
-        try:
+    try:
+        if not issubclass(type(error), (GeneratorExit, StopIteration, StopAsyncIteration)):
             mark_error(opened, error)
-        except (ctypes.ArgumentError, RecursionError):  # no room left on the stack, for that is the error
-            pass
+    except tracer.OWN_ERRORS:  # that may be the very error
+        pass
 
 
 def close_span(opened: int, error: Optional[BaseException]) -> None:
@@ -72,6 +76,8 @@ def close_span(opened: int, error: Optional[BaseException]) -> None:
     try:
         if error is not None and opened:
             mark_failure(opened, error)
+    except tracer.OWN_ERRORS:
+        pass
     finally:
         tracer.span_close(opened, None)
 
@@ -88,12 +94,12 @@ class _Open:
     __slots__ = ("id", "_in_task")
 
     def __init__(self, name: bytes, attributes: Dict[str, object], place: tracer.Place, task: int,
-                 around: Optional[List[Any]]) -> None:
+                 around: Optional[List[Any]], open_it: Callable[..., int] = tracer.span_open) -> None:
         self._in_task: Optional[List[Any]] = None  # what the context knows of it
         if task == 0:
-            self.id = tracer.span_open(name, place[1])
+            self.id = open_it(name, place[1])
         else:
-            self.id = tracer.span_open(name, tracer.mark_of(place[0], task, 0 if around is None else around[0]))
+            self.id = open_it(name, tracer.mark_of(place[0], task, 0 if around is None else around[0]))
         if attributes and self.id:
             add_attributes(self.id, attributes)
 
@@ -106,9 +112,16 @@ class _Open:
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        if self._in_task is not None:
-            self._in_task[:] = 0, _open_from(self._in_task[1])  # so that chains of ended ones do not grow
-        close_span(self.id, error)
+        try:
+            if self._in_task is not None:
+                self._in_task[0] = 0
+                self._in_task[1] = _open_from(self._in_task[1])  # so that chains of ended ones do not grow
+            close_span(self.id, error)
+        except tracer.OWN_ERRORS:
+            tracer.span_close(self.id, None)  # again, perhaps: that is counted
+
+
+_NOT_OPEN = _Open(b"", {}, tracer.NOWHERE, 0, None, tracer.no_id)
 
 
 class Span:
@@ -117,36 +130,54 @@ class Span:
     __slots__ = ("_name", "_attributes", "_entered")
 
     def __init__(self, name: object, attributes: Dict[str, object]) -> None:
-        self._name = tracer.to_bytes(name)
+        try:
+            self._name = tracer.to_bytes(name)
+        except tracer.OWN_ERRORS:
+            self._name = b""
         self._attributes = attributes
         self._entered: List[_Open] = []
 
     def open(self, place: tracer.Place) -> _Open:
         """Of the running task, or the thread."""
-        task = current_task()
-        around = _open_from(_innermost.get()) if task != 0 else None
-        opened = _Open(self._name, self._attributes, place, task, around)
-        if task != 0:
-            opened.become_innermost(around)
+        opened = _NOT_OPEN
+        try:
+            task = current_task()
+            around = _open_from(_innermost.get()) if task != 0 else None
+            opened = _Open(self._name, self._attributes, place, task, around)
+            if task != 0:
+                opened.become_innermost(around)
+        except tracer.OWN_ERRORS:
+            pass
         return opened
 
     def open_of_generator(self, place: tracer.Place) -> _Open:
         """A generator runs in the context of whoever asks for the next item: it is nobody's innermost span."""
-        return _Open(self._name, self._attributes, place, next(_generators), _open_from(_innermost.get()))
+        try:
+            return _Open(self._name, self._attributes, place, next(_generators), _open_from(_innermost.get()))
+        except tracer.OWN_ERRORS:
+            return _NOT_OPEN
 
     def enter(self, place: tracer.Place) -> None:
         """As `with`, from that place; for those who have asked whether it marks_now."""
         self._entered.append(self.open(place))
 
     def __enter__(self) -> "Span":
-        if marks_now():
-            self.enter(tracer.place(1))
+        try:
+            if marks_now():
+                self.enter(tracer.place(1))
+        except tracer.OWN_ERRORS:
+            pass
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        if self._entered and marks_now():
-            self._entered.pop().__exit__(kind, error, trace)
+        opened = _NOT_OPEN
+        try:
+            if self._entered and marks_now():
+                opened = self._entered.pop()
+                opened.__exit__(kind, error, trace)
+        except tracer.OWN_ERRORS:
+            tracer.span_close(opened.id, None)
 
     def set(self, **attributes: object) -> None:
         """Adds facts to the span while it is entered: text, int or float."""
@@ -161,33 +192,44 @@ class Span:
 
 def _function_place(function: Callable[..., Any]) -> Callable[[], tracer.Place]:
     """Where a decorated function is defined, told once there is a record."""
-    code = getattr(function, "__code__", None)
-    text = (f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno} {function.__qualname__}"
-            if code is not None else getattr(function, "__qualname__", ""))
+    text = name_of_callable(function)
+    if type(function) is FunctionType:
+        text = f"{function.__code__.co_filename.rpartition('/')[2]}:{function.__code__.co_firstlineno} {text}"
     return lambda: tracer.told_place(text)
+
+
+def _alike(function: Callable[..., Any]) -> Callable[[_Wrapped], _Wrapped]:
+    """As functools.wraps, which asks objects of the program for attributes."""
+    def decorate(wrapper: _Wrapped) -> _Wrapped:
+        if is_of_python(function):
+            return functools.update_wrapper(wrapper, function)  # type: ignore[return-value]
+        wrapper.__wrapped__ = function  # type: ignore[attr-defined]
+        return wrapper
+    return decorate
 
 
 def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
     place = _function_place(function)
+    looks_alike = _alike(function)
 
-    @functools.wraps(function)
+    @looks_alike
     def call(*arguments: Any, **named: Any) -> Any:
         if not marks_now():
             return function(*arguments, **named)
         with of.open(place()):
             return function(*arguments, **named)
 
-    @functools.wraps(function)
+    @looks_alike
     async def coroutine(*arguments: Any, **named: Any) -> Any:
         with of.open(place()):
             return await function(*arguments, **named)
 
-    @functools.wraps(function)
+    @looks_alike
     def generator(*arguments: Any, **named: Any) -> Generator[Any, Any, Any]:
         with of.open_of_generator(place()):
             return (yield from function(*arguments, **named))
 
-    @functools.wraps(function)
+    @looks_alike
     async def async_generator(*arguments: Any, **named: Any) -> AsyncGenerator[Any, Any]:
         items = function(*arguments, **named)
         with of.open_of_generator(place()):
@@ -208,7 +250,7 @@ def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
 
     for is_such, wrapper in ((inspect.isasyncgenfunction, async_generator), (inspect.iscoroutinefunction, coroutine),
                              (inspect.isgeneratorfunction, generator)):
-        if is_such(function):
+        if is_of_python(function) and is_such(function):
             return wrapper  # type: ignore[return-value]
     return call  # type: ignore[return-value]
 
@@ -225,47 +267,9 @@ def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: obj
     (text, int or float). An exception that leaves it marks it as failed. Costs a call in Python where the tracer is not
     loaded, and nothing is marked while torch.compile traces. Where CPython lets us, it is made in C: see native.py."""
     if callable(name):
-        return Span(name.__qualname__ if hasattr(name, "__qualname__") else type(name).__name__, attributes)(name)
+        return Span(name_of_callable(name), attributes)(name)
     return Span("" if name is None else name, attributes)
 
 
 span = native.faster(span, make_again, add_attributes, tracer.number_of_place, marks_now, mark_failure, _innermost.get,
                      _innermost.set)
-
-
-class Loader:
-    """What `wrap` returns: the loader, each of whose items is waited for in a span."""
-
-    def __init__(self, loader: Any, name: str, place: str) -> None:
-        self._loader = loader
-        self._name = name
-        self._place = place
-
-    def __iter__(self) -> Iterator[Any]:
-        items = iter(self._loader)
-        waiting = Span(self._name, {})
-        while True:
-            if marks_now():
-                waiting.enter(tracer.told_place(self._place))
-            try:
-                item = next(items)
-            except StopIteration:
-                waiting.__exit__(None, None, None)
-                return
-            except BaseException as error:
-                waiting.__exit__(type(error), error, None)
-                raise
-            waiting.__exit__(None, None, None)
-            yield item
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-
-def wrap(loader: Any, name: str = "data_loading") -> Loader:
-    """The loader, with a span around the wait for each of its items: `for batch in titantrace.wrap(loader):`. All else
-    is the loader's own."""
-    return Loader(loader, name, tracer.words_of(sys._getframe(1)))

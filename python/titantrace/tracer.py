@@ -5,6 +5,8 @@ import sys
 from types import CodeType, FrameType
 from typing import Any, Callable, Container, Dict, Tuple, Union
 
+from .values import text_of
+
 _Function = Callable[..., int]
 
 
@@ -12,7 +14,7 @@ def _nothing(*_: object) -> int:
     return -1
 
 
-def _no_id(*_: object) -> int:
+def no_id(*_: object) -> int:
     return 0
 
 
@@ -40,27 +42,29 @@ _TEXT, _MARK, _ID = ctypes.c_char_p, ctypes.POINTER(Mark), ctypes.c_uint64
 step = function(ctypes.PyDLL, "titan_step", ctypes.c_int64)
 step_relative = function(ctypes.PyDLL, "titan_step_relative", ctypes.c_int64, ctypes.c_int64)
 step_tag = function(ctypes.PyDLL, "titan_step_tag", _TEXT)
-span_open = function(ctypes.PyDLL, "titan_span_open", _TEXT, _MARK, result=_ID, absent=_no_id)
+span_open = function(ctypes.PyDLL, "titan_span_open", _TEXT, _MARK, result=_ID, absent=no_id)
 span_close = function(ctypes.PyDLL, "titan_span_close", _ID, _MARK)
-event_at = function(ctypes.PyDLL, "titan_event_at", _TEXT, _MARK, result=_ID, absent=_no_id)
+event_at = function(ctypes.PyDLL, "titan_event_at", _TEXT, _MARK, result=_ID, absent=no_id)
 error = function(ctypes.PyDLL, "titan_error", _ID, _TEXT)
 attribute_text = function(ctypes.PyDLL, "titan_attribute_text", _ID, _TEXT, _TEXT)
 attribute_integer = function(ctypes.PyDLL, "titan_attribute_integer", _ID, _TEXT, ctypes.c_int64)
 attribute_double = function(ctypes.PyDLL, "titan_attribute_double", _ID, _TEXT, ctypes.c_double)
 metric_as = function(ctypes.PyDLL, "titan_metric_as", _TEXT, ctypes.c_double, ctypes.c_double, ctypes.c_int, _MARK)
 label = function(ctypes.PyDLL, "titan_label", _TEXT, _TEXT)
-site = function(ctypes.PyDLL, "titan_site", _TEXT, result=ctypes.c_uint32, absent=_no_id)
+site = function(ctypes.PyDLL, "titan_site", _TEXT, result=ctypes.c_uint32, absent=no_id)
 dump = function(ctypes.CDLL, "titan_dump", _TEXT, result=ctypes.c_int)
 
 is_loaded = step is not _nothing
 REDUCTIONS = {"none": 1, "mean": 2, "sum": 3, "min": 4, "max": 5, "std": 6, "last": 7}
 
 
+# What our own code can end with wherever it runs, as memory or the stack run out; ctypes makes one of its own of them.
+# Others that come out of our code are the program's, by a handler of a signal, and are for the program to see.
+OWN_ERRORS = (RecursionError, MemoryError, ctypes.ArgumentError)
+
+
 def to_bytes(value: object) -> bytes:
-    try:
-        return str(value).encode("utf-8", "replace")
-    except Exception:  # the program's own __str__
-        return type(value).__name__.encode("utf-8", "replace")
+    return text_of(value).encode("utf-8", "replace")
 
 
 # The number of a place in the program, and a mark that tells no more than it.
@@ -73,13 +77,16 @@ os.register_at_fork(after_in_child=_places.clear)
 
 def told_place(text: str) -> Place:
     """A place in those words; NOWHERE while nothing is recorded."""
-    known = _places.get(text)
-    if known is None:
-        number = site(to_bytes(text)) if is_loaded else 0
-        if number == 0:
-            return NOWHERE
-        known = _places[text] = (number, ctypes.byref(Mark(ctypes.sizeof(Mark), site=number)))
-    return known
+    try:
+        known = _places.get(text)
+        if known is None:
+            number = site(to_bytes(text)) if is_loaded else 0
+            if number == 0:
+                return NOWHERE
+            known = _places[text] = (number, ctypes.byref(Mark(ctypes.sizeof(Mark), site=number)))
+        return known
+    except OWN_ERRORS:
+        return NOWHERE
 
 
 def words_of(frame: FrameType) -> str:
@@ -90,13 +97,16 @@ def words_of(frame: FrameType) -> str:
 
 
 def _place_of(frame: FrameType) -> Place:
-    key = (frame.f_code, frame.f_lasti)
-    known = _places.get(key)
-    if known is None:
-        known = told_place(words_of(frame))
-        if known is not NOWHERE:
-            _places[key] = known
-    return known
+    try:
+        key = (frame.f_code, frame.f_lasti)
+        known = _places.get(key)
+        if known is None:
+            known = told_place(words_of(frame))
+            if known is not NOWHERE:
+                _places[key] = known
+        return known
+    except OWN_ERRORS:
+        return NOWHERE
 
 
 def number_of_place(frame: FrameType) -> int:
