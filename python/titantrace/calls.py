@@ -2,7 +2,7 @@
 import ctypes
 from typing import Dict, List, Optional, Union
 
-from .tracer import function
+from .tracer import OWN_ERRORS, function
 
 MOST_CALLS = 65536  # of one answer
 _UNKNOWN = 0
@@ -56,7 +56,7 @@ def record(last: int = 100) -> List[Dict[str, Value]]:
         return []
     try:
         calls = (_Call * most)()
-    except MemoryError:
+        found = _record(calls, most, ctypes.sizeof(_Call))
+        return [_dictionary(calls[number]) for number in range(max(found, 0))]
+    except OWN_ERRORS:
         return []
-    found = _record(calls, most, ctypes.sizeof(_Call))
-    return [_dictionary(calls[number]) for number in range(max(found, 0))]

@@ -14,8 +14,7 @@ from .values import names_in
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
-# What PyTorch says of a context that has failed, and ours. What else comes out of it is the program's, by a handler of a
-# signal.
+# What PyTorch says of a context that has failed, and ours. All else is the program's, by a handler of a signal.
 _OF_CUDA = (RuntimeError, AssertionError, AttributeError, *tracer.OWN_ERRORS)
 _times = GpuTimes(waits_for_oldest=False)
 

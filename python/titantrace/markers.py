@@ -158,7 +158,7 @@ def _ring() -> Optional[str]:
 def status() -> Dict[str, Union[bool, str, None]]:
     """What is recorded where, or why nothing is: `recording`, `why` (where it is not), `active` (the library is
     loaded), `ring` (the file that survives the process) and `dumps` (the directory of its dumps)."""
-    recording = tracer.site(b"titantrace") != 0  # starts the record where this process is a rank
+    recording = tracer.told_place("titantrace") is not tracer.NOWHERE  # starts the record where this process is a rank
     why = None
     if not tracer.is_loaded:
         why = "libtitantrace.so is not loaded: start the program with titan-run, or with LD_PRELOAD"

@@ -76,10 +76,11 @@ def close_span(opened: int, error: Optional[BaseException]) -> None:
     try:
         if error is not None and opened:
             mark_failure(opened, error)
-    except tracer.OWN_ERRORS:
-        pass
     finally:
-        tracer.span_close(opened, None)
+        try:
+            tracer.span_close(opened, None)
+        except tracer.OWN_ERRORS:
+            pass
 
 
 def _open_from(known: Optional[List[Any]]) -> Optional[List[Any]]:
@@ -118,7 +119,10 @@ class _Open:
                 self._in_task[1] = _open_from(self._in_task[1])  # so that chains of ended ones do not grow
             close_span(self.id, error)
         except tracer.OWN_ERRORS:
-            tracer.span_close(self.id, None)  # again, perhaps: that is counted
+            try:  # without a frame more
+                tracer.span_close(self.id, None)
+            except tracer.OWN_ERRORS:  # it stays open
+                pass
 
 
 _NOT_OPEN = _Open(b"", {}, tracer.NOWHERE, 0, None, tracer.no_id)
@@ -177,7 +181,10 @@ class Span:
                 opened = self._entered.pop()
                 opened.__exit__(kind, error, trace)
         except tracer.OWN_ERRORS:
-            tracer.span_close(opened.id, None)
+            try:
+                tracer.span_close(opened.id, None)
+            except tracer.OWN_ERRORS:
+                pass
 
     def set(self, **attributes: object) -> None:
         """Adds facts to the span while it is entered: text, int or float."""

@@ -150,7 +150,7 @@ def text_of_error(error: Any) -> str:
     text: Any = KeyError.__str__ if issubclass(kind, KeyError) else BaseException.__str__
     if _slot(kind, "__str__") is OSError.__str__:
         text = OSError.__str__
-        parts = tuple(_words_of(OSError)[part].__get__(error) for part in ("errno", "strerror", "filename", "filename2"))
+        parts = [_words_of(OSError)[part].__get__(error) for part in ("errno", "strerror", "filename", "filename2")]
     try:
         words = (text(error) if all(_has_own_text(part) for part in parts)
                  else ", ".join(text_of(part) for part in parts if _has_own_text(part)))
