@@ -25,7 +25,7 @@ class Loader:
     __slots__ = ("_loader", "_name", "_place", "__weakref__")
 
     def __getattribute__(self, name: str) -> Any:
-        is_ours = name in _COPIES or name in _WAITING
+        is_ours = name in _COPIES or name in _WAITING and name in vars(type(self))
         return object.__getattribute__(self, name) if is_ours else getattr(_loader_of(self), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -94,6 +94,10 @@ def _forward(name: str) -> Callable[..., Any]:
     return call
 
 
+def _added_to(self: Any, other: Any) -> Any:
+    return _bare(other) + _loader_of(self)
+
+
 _WAITING = {"__iter__": _iter, "__next__": _next, "__aiter__": _aiter, "__anext__": _anext}
 _classes: "weakref.WeakKeyDictionary[type, type]" = weakref.WeakKeyDictionary()
 
@@ -103,11 +107,14 @@ def _class_for(kind: type) -> type:
     its name, for messages."""
     known = _classes.get(kind)
     if known is None:
-        has = {name for base in kind.__mro__ for name, value in vars(base).items()
-               if name.startswith("__") and name.endswith("__") and callable(value)}
+        has = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()
+               if name.startswith("__") and name.endswith("__") and name not in _NOT_FORWARDED}
         if "__getitem__" in has:
-            has.add("__iter__")  # which iter() makes of it
-        methods = {name: _WAITING.get(name) or _forward(name) for name in has - _NOT_FORWARDED}
+            has.setdefault("__iter__", iter)  # which goes by indexes then
+        methods = {name: value and (_WAITING.get(name) or _forward(name)) for name, value in has.items()
+                   if value is None or callable(value)}
+        if "__add__" in has:
+            methods.setdefault("__radd__", _added_to)  # as lists are that are added to one
         made = weakref.ref(kind)
 
         def again(cls: type, *arguments: Any, **named: Any) -> Any:  # type(loader)(...): a loader of its own
