@@ -75,7 +75,8 @@ def hostile_of(base):
             __subclasscheck__ = tells("class subclasscheck")
         __name__ = property(tells("class name"))
     body = {f"__{name}__": tells(name) for name in NAMES}
-    body["__getattribute__"] = lambda self, name: tells(f"getattribute {name}")(self) if is_armed else plain(self, name)
+    body["__getattribute__"] = lambda self, name: (tells(f"getattribute {name}")(self) if is_armed
+                                                   else plain(self, name))
     body["__hash__"] = lambda self: tells("hash")(self) if is_armed else base.__hash__(self)
     body.update({name: property(tells(name)) for name in ("item", "device", "dtype", "args", "value", "_name_")})
     body["__class__"] = property(lambda self: tells("__class__")(self) if is_armed else base)
@@ -91,7 +92,8 @@ errors += [kind(*objects[:3]) for kind in (ValueError, KeyError, OSError, Runtim
 errors[-3].strerror = objects[0]
 seen = []
 is_armed = True
-for turn, x in enumerate(objects + inside + [None, object(), b"bytes", 1 << 70, 10 ** 5000, float("nan"), "\udcff", ""]):
+others = [None, object(), b"bytes", 1 << 70, 10 ** 5000, float("nan"), "\udcff", ""]
+for turn, x in enumerate(objects + inside + others):
     for name, entry in [*entries.items(), ("decorates", decorated)]:
         if name == "decorates" and not callable(x) or name == "named" and callable(x):
             continue
@@ -109,9 +111,10 @@ is_armed = False
 print(json.dumps([seen, ran]))
 """
 
-# Modules that the program has only named.
+# Modules that the program has only named. (What a warning is printed with is loaded by Python.)
 LAZY = ENTRIES + r"""
-import importlib.util, pathlib
+import importlib.util, pathlib, warnings
+warnings.simplefilter("ignore")
 names = ["torch", "torch.compiler", "torch.nn", "numpy"]
 place = pathlib.Path(os.environ["PLACE"])
 for name in names:
@@ -147,7 +150,8 @@ def down(frames, entry):
     if frames:
         return down(frames - 1, entry)
     entry(1)
-for name, work in [*((name, lambda entry=entry: recurse(entry)) for name, entry in entries.items()), ("nested", nested)]:
+works = {"nested": nested, **{name: lambda entry=entry: recurse(entry) for name, entry in entries.items()}}
+for name, work in works.items():
     try:
         work()
     except RecursionError:
@@ -187,8 +191,9 @@ class Timeout(BaseException):
 raised = caught = ignored = 0
 others, is_on = [], False
 def handler(*_):
-    global raised
+    global is_on, raised
     if is_on:
+        is_on = False  # another signal may come before this one has raised
         raised += 1
         raise Timeout
 def unraisable(found):

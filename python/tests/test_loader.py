@@ -110,14 +110,16 @@ ROWS = {
     "iter": list, "twice": lambda l: [list(l), list(l)], "unpack": lambda l: [*l], "zip": lambda l: list(zip(l, "abc")),
     "enumerate": lambda l: list(enumerate(l)), "next": next, "step by step": first_and_rest, "by name": by_name,
     "send": lambda l: [next(l), l.send(4), l.close()], "len": len, "bool": bool, "length_hint": operator.length_hint,
-    "contains": lambda l: (1 in l, 9 in l), "getitem": lambda l: l[0], "slice": lambda l: l[1:], "key": lambda l: l["a"],
+    "contains": lambda l: (1 in l, 9 in l), "getitem": lambda l: l[0], "slice": lambda l: l[1:],
+    "key": lambda l: l["a"],
     "setitem": lambda l: [operator.setitem(l, 0, 5), list(l)], "delitem": lambda l: [operator.delitem(l, 0), list(l)],
     "reversed": lambda l: list(reversed(l)), "sorted": sorted, "index": operator.index, "call": lambda l: l([1, 2]),
     "getattr": lambda l: (l.batch, l.label), "setattr": set_and_get, "no attribute": lambda l: l.missing,
     "no default": lambda l: getattr(l, "missing", "default"), "delattr": lambda l: delattr(l, "missing"),
     "set missing": lambda l: setattr(l, "missing", 1), "dict": lambda l: vars(l), "method": lambda l: l.count(1),
     "repr": lambda l: repr(l).partition(" at ")[0], "str": lambda l: str(l).partition(" at ")[0], "dir": dir,
-    "format": lambda l: f"{l}".partition(" at ")[0], "doc": lambda l: l.__doc__, "class": lambda l: l.__class__.__name__,
+    "format": lambda l: f"{l}".partition(" at ")[0], "doc": lambda l: l.__doc__,
+    "class": lambda l: l.__class__.__name__,
     "type": lambda l: (type(l).__name__, type(l).__qualname__, type(l).__module__),
     "isinstance": lambda l: [isinstance(l, kind) for kind in (list, Streams, Guarded, tuple, collections.abc.Sized,
         collections.abc.Iterable, collections.abc.Iterator, collections.abc.Mapping, collections.abc.Container,
@@ -130,7 +132,8 @@ ROWS = {
     **{f"pickle {n}": copied_by(lambda l, n=n: pickle.loads(pickle.dumps(l, n))) for n in range(6)},
     "with": enter, "with error": fails_inside, "async for": lambda l: asyncio.run(items_of(l)),
     "anext": lambda l: asyncio.run(next_of(l)), "make another": lambda l: list(type(l)()), "sum": sum,
-    "fork": in_process("fork"), "spawn": in_process("spawn"), "generic": lambda l: l.__orig_class__.__args__[0].__name__,
+    "fork": in_process("fork"), "spawn": in_process("spawn"),
+    "generic": lambda l: l.__orig_class__.__args__[0].__name__,
     "wrapped twice": lambda l: list(titantrace.wrap(l)), "weakref": weakly,
 }
 # What differs: a wrapper can be referred to weakly, also where the loader cannot; has __iter__ where iter() goes by
@@ -140,7 +143,8 @@ SAME = lambda row, kind: not (row == "weakref" or kind == "by index" and row in 
 def told(value):
     if isinstance(value, (list, tuple)):
         return [told(item) for item in value]
-    return value if type(value) in (str, int, bool, type(None)) else [type(value).__name__, str(value).partition(" at ")[0]]
+    is_plain = type(value) in (str, int, bool, type(None))
+    return value if is_plain else [type(value).__name__, str(value).partition(" at ")[0]]
 
 def seen(work, loader):
     try:
@@ -155,7 +159,9 @@ def main():
     wrong, rows, held = [], 0, []
     for row, work in ROWS.items():
         for kind, make in KINDS.items():
-            if row == "spawn" and not CAN_SPAWN or row in ("fork", "spawn") and kind not in ("list", "streams", "generator", "fails late"):
+            if row == "spawn" and not CAN_SPAWN:
+                continue
+            if row in ("fork", "spawn") and kind not in ("list", "streams", "generator", "fails late"):
                 continue  # each takes its time
             bare, wrapped = seen(work, make()), seen(work, titantrace.wrap(make()))
             rows += 1

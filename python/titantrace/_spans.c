@@ -35,6 +35,13 @@ static const char* const kWords[WORDS] = {"torch.compiler",    "_is_compiling_fl
 static PyObject* words[WORDS];
 static PyObject* zero;
 
+/* References are counted by CPython's functions: the macros of an older header would count those of objects that have
+ * become immortal, and never take them back. */
+static PyObject* none(void) {
+    Py_IncRef(Py_None);
+    return Py_None;
+}
+
 /* True: there was none, or it can be ours (memory or recursion run out, modules taken apart at the end of the
  * interpreter), and is gone. False: it is the program's, raised by a handler of a signal. */
 static int forget_own_error(void) {
@@ -77,7 +84,7 @@ static int is_compiling(void) {
     }
     PyObject* const marks = PyObject_CallFunctionObjArgs(given[MARKS_NOW], NULL); /* another torch */
     const int found = marks == Py_False;
-    Py_XDECREF(marks);
+    Py_DecRef(marks);
     return found;
 }
 
@@ -92,8 +99,8 @@ static uint64_t running_task(void) {
     if (task == NULL && PyErr_Occurred() != NULL && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
         PyErr_Clear(); /* no loop, after all */
     }
-    Py_XDECREF(task);
-    Py_XDECREF(loop);
+    Py_DecRef(task);
+    Py_DecRef(loop);
     return number;
 }
 
@@ -122,13 +129,13 @@ static struct place* row_of(PyObject* code, long instruction) {
 static uint32_t ask_place(PyObject* frame, PyObject* code, long instruction) {
     PyObject* const told = PyObject_CallFunctionObjArgs(given[NUMBER_OF], frame, NULL);
     const uint32_t number = told != NULL ? (uint32_t)PyLong_AsUnsignedLongMask(told) : 0;
-    Py_XDECREF(told);
+    Py_DecRef(told);
     if (number != 0) {
         struct place* const row = row_of(code, instruction); /* now: the call may have let another thread in */
         PyObject* const before = row->code;
-        Py_INCREF(code);
+        Py_IncRef(code);
         *row = (struct place){code, instruction, number};
-        Py_XDECREF(before);
+        Py_DecRef(before);
     }
     return number;
 }
@@ -141,16 +148,16 @@ static uint32_t place_of_caller(void) {
         return 0;
     }
     const long instruction = PyLong_AsLong(lasti);
-    Py_DECREF(lasti);
+    Py_DecRef(lasti);
     PyObject* const code = (PyObject*)PyFrame_GetCode(frame);
     const struct place* const row = row_of(code, instruction);
     uint32_t number = row->code == code && row->instruction == instruction ? row->number : 0;
     if (number == 0 && titan_site("titantrace") != 0) {
-        Py_INCREF(frame);
+        Py_IncRef((PyObject*)frame);
         number = ask_place((PyObject*)frame, code, instruction);
-        Py_DECREF(frame);
+        Py_DecRef((PyObject*)frame);
     }
-    Py_DECREF(code);
+    Py_DecRef(code);
     return number;
 }
 
@@ -160,7 +167,7 @@ static PyObject* forget_places(PyObject* module, PyObject* nothing) {
     for (struct place* row = places; row != places + PLACES; ++row) {
         row->number = 0;
     }
-    Py_RETURN_NONE;
+    return none();
 }
 
 /* --- spans of a task: what its context knows of the innermost one, a list [id, what is known of the one around it] -
@@ -195,28 +202,28 @@ static PyObject* open_in_task(const char* name, titan_mark* mark, uint64_t* id) 
     PyObject* const known = PyList_New(2);
     PyObject* const number = known != NULL ? PyLong_FromUnsignedLongLong(*id) : NULL;
     if (number != NULL) {
-        Py_INCREF(around);
+        Py_IncRef(around);
         PyList_SetItem(known, ID, number);
         PyList_SetItem(known, AROUND, around);
     }
-    Py_DECREF(innermost);
+    Py_DecRef(innermost);
     PyObject* const token = number != NULL ? PyObject_CallFunctionObjArgs(given[SET_INNERMOST], known, NULL) : NULL;
     if (token == NULL) {
-        Py_XDECREF(known);
+        Py_DecRef(known);
         return NULL;
     }
-    Py_DECREF(token);
+    Py_DecRef(token);
     return known;
 }
 
 /* The context keeps it until the next one opens there: that is cheaper than to put back the one around it. */
 static void end_in_task(PyObject* known) {
     PyObject* const around = open_around(known);
-    Py_INCREF(around);
+    Py_IncRef(around);
     PyList_SetItem(known, AROUND, around);
-    Py_INCREF(zero);
+    Py_IncRef(zero);
     PyList_SetItem(known, ID, zero);
-    Py_DECREF(known);
+    Py_DecRef(known);
 }
 
 /* --- the type -------------------------------------------------------------------------------------------------- */
@@ -297,7 +304,7 @@ static PyObject* enter(PyObject* self, PyObject* nothing) {
         }
         if (!forget_own_error()) {
             titan_span_close(opened.id, NULL);
-            Py_XDECREF(opened.known);
+            Py_DecRef(opened.known);
             return NULL;
         }
         if (span->is_entered && (opened.outer = PyMem_Malloc(sizeof(struct entered))) != NULL) {
@@ -312,7 +319,7 @@ static PyObject* enter(PyObject* self, PyObject* nothing) {
     if (!forget_own_error()) {
         return NULL;
     }
-    Py_INCREF(self);
+    Py_IncRef(self);
     return self;
 }
 
@@ -322,7 +329,7 @@ static PyObject* leave(PyObject* self, PyObject* const* arguments, Py_ssize_t co
         return NULL;
     }
     if (!((struct span*)self)->is_entered) {
-        Py_RETURN_NONE;
+        return none();
     }
     const struct entered closed = take_newest((struct span*)self);
     if (closed.known != NULL) {
@@ -332,26 +339,26 @@ static PyObject* leave(PyObject* self, PyObject* const* arguments, Py_ssize_t co
         PyObject* const id = PyLong_FromUnsignedLongLong(closed.id);
         PyObject* const told =
             id != NULL ? PyObject_CallFunctionObjArgs(given[MARK_FAILURE], id, arguments[1], NULL) : NULL;
-        Py_XDECREF(told);
-        Py_XDECREF(id);
+        Py_DecRef(told);
+        Py_DecRef(id);
     }
     titan_span_close(closed.id, NULL);
     if (!forget_own_error()) {
         return NULL;
     }
-    Py_RETURN_NONE;
+    return none();
 }
 
 static void free_span(PyObject* self) {
     struct span* const span = (struct span*)self;
     while (span->is_entered) { /* it stays open */
-        Py_XDECREF(take_newest(span).known);
+        Py_DecRef(take_newest(span).known);
     }
-    Py_XDECREF(span->name);
-    Py_XDECREF(span->attributes);
+    Py_DecRef(span->name);
+    Py_DecRef(span->attributes);
     PyObject* const type = (PyObject*)Py_TYPE(self);
     PyObject_Free(self);
-    Py_DECREF(type);
+    Py_DecRef(type);
 }
 
 static PyMethodDef span_methods[] = {
@@ -403,8 +410,8 @@ static PyObject* make(PyObject* self, PyObject* arguments, PyObject* attributes)
     if (made == NULL) {
         return NULL;
     }
-    Py_INCREF(name);
-    Py_XINCREF(attributes);
+    Py_IncRef(name);
+    Py_IncRef(attributes);
     made->name = name;
     made->attributes = attributes;
     return (PyObject*)made;
@@ -421,10 +428,10 @@ static PyObject* start(PyObject* module, PyObject* all) {
         if (one == NULL) {
             return NULL;
         }
-        Py_INCREF(one);
+        Py_IncRef(one);
         given[n] = one;
     }
-    Py_RETURN_NONE;
+    return none();
 }
 
 static PyMethodDef functions[] = {
@@ -448,7 +455,7 @@ static int make_types(PyObject* module) {
     if (zero == NULL || maker == NULL || span_type == NULL) {
         return -1;
     }
-    Py_INCREF(span_type);
+    Py_IncRef(span_type);
     return PyModule_AddObject(module, "Maker", maker) != 0 ? -1 : PyModule_AddObject(module, "SpanInC", span_type);
 }
 
