@@ -86,11 +86,12 @@ int run_report(ReportArguments& arguments) {
         return attempts ? *attempts : std::vector<AttemptTimes>{of_run};
     };
     const Diagnosis diagnosis = diagnose(*run, options.diagnose);
-    const Json data = page_data(*run, diagnosis, options);
+    Json data = page_data(*run, diagnosis, options);
     if (arguments.json) {
         print_text(data.dump(2) + "\n");
         return kExitHealthy;
     }
+    data.make_printable();
     const auto html = page_html(*page, data, text_report(*run, diagnosis, {.input = style.input}));
     if (!html) {
         return fail(html.error().within(printable(arguments.page)).text());

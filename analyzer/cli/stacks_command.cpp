@@ -42,7 +42,8 @@ int write_folded(const std::string& path, const FoldedStacks& folded, const std:
         print_text(folded.text);
         return kExitHealthy;
     }
-    if (const auto error = write_private_file(path, std::as_bytes(std::span(folded.text)))) {
+    const std::string text = printable(folded.text, Keep::kOwnLines);
+    if (const auto error = write_private_file(path, std::as_bytes(std::span(text)))) {
         return fail(error->within(printable(path)).text());
     }
     print("{}: {} of {}{}\n", printable(path), counted(folded.stacks, "stack"), counted(folded.samples, "sample"),

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "host/words.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -45,7 +47,7 @@ Result<std::string> page_html(std::string_view page, const Json& data, std::stri
         return Error(fmt::format("is no page of titantrace: it has no place for {} and {}", kTextPlace, kDataPlace));
     }
     std::string html(page.substr(0, text_at));
-    html += html_escaped(text);
+    html += html_escaped(printable(text, Keep::kOwnLines));
     html += page.substr(text_at + kTextPlace.size(), data_at - text_at - kTextPlace.size());
     html += script_safe(data.dump());
     html += page.substr(data_at + kDataPlace.size());

@@ -84,7 +84,8 @@ Result<bool> VerdictFiles::write(const std::string& json, const std::string& tex
     }
     const std::string json_name = temporary_name(kVerdictJson);
     const std::string text_name = temporary_name(kVerdictText);
-    for (const auto& [name, bytes] : {std::pair(&json_name, &json), std::pair(&text_name, &text)}) {
+    const std::string lines = printable(text, Keep::kOwnLines);
+    for (const auto& [name, bytes] : {std::pair(&json_name, &json), std::pair(&text_name, &lines)}) {
         if (const auto error = write_new(name->c_str(), *bytes)) {
             ::unlinkat(opened_.get(), json_name.c_str(), 0);
             return *error;

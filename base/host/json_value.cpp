@@ -1,10 +1,15 @@
 #include "host/json_value.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+
+#include "base/printable.h"
+#include "base/utf8.h"
 
 namespace titan {
 namespace {
@@ -14,6 +19,25 @@ std::string written(const T& value) {
     return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Characters that a terminal acts on stay the same text to a program, and are not sent to a person's terminal.
+std::string with_escapes(const std::string& json) {
+    std::string out;
+    out.reserve(json.size());
+    for (size_t i = 0; i < json.size();) {
+        const size_t length = std::max<size_t>(utf8_length(json.data() + i, json.size() - i), 1);
+        const uint32_t code = utf8_code(json.data() + i, length);
+        if (!is_unprintable(code)) {
+            out.append(json, i, length);
+        } else if (code < 0x10000) {
+            out += fmt::format("\\u{:04x}", code);
+        } else {
+            out += fmt::format("\\u{:04x}\\u{:04x}", 0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF));
+        }
+        i += length;
+    }
+    return out;
+}
+
 void write_text(std::string& out, const std::string& text) {
     const auto plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
     if (std::all_of(text.begin(), text.end(), plain)) {
@@ -21,7 +45,7 @@ void write_text(std::string& out, const std::string& text) {
         out += text;
         out += '"';
     } else {
-        out += written(text);
+        out += with_escapes(written(text));
     }
 }
 
@@ -162,6 +186,15 @@ Json& Json::operator[](std::string_view key) {
 void Json::push_back(Json item) {
     kind_ = Kind::kArray;
     items_.push_back(std::move(item));
+}
+
+void Json::make_printable() {
+    const auto clean = [](std::string& text) {
+        text.resize(titan::make_printable(text.data(), text.size(), Keep::kOwnLines));
+    };
+    clean(text_);
+    std::for_each(keys_.begin(), keys_.end(), clean);
+    std::for_each(items_.begin(), items_.end(), [](Json& item) { item.make_printable(); });
 }
 
 std::string Json::dump(int indent) const {

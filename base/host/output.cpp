@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/write_signals.h"
+#include "host/words.h"
 
 namespace titan {
 namespace {
@@ -21,12 +22,16 @@ bool reader_is_gone() {
 }  // namespace
 
 void say_text(std::string_view text) {
+    const std::string clean = printable(text, Keep::kOwnLines);
     const WithoutWriteSignals quiet;
-    std::fwrite(text.data(), 1, text.size(), stderr);
+    std::fwrite(clean.data(), 1, clean.size(), stderr);
     std::fflush(stderr);
 }
 
-bool print_text(const std::string& text) { return std::fwrite(text.data(), 1, text.size(), stdout) == text.size(); }
+bool print_text(const std::string& text) {
+    const std::string clean = printable(text, Keep::kOwnLines);
+    return std::fwrite(clean.data(), 1, clean.size(), stdout) == clean.size();
+}
 
 void keep_standard_descriptors() {
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {

@@ -162,22 +162,9 @@ std::string grouped_digits(uint64_t number) {
     return digits;
 }
 
-std::string printable(std::string_view text) {
-    std::string clean;
-    clean.reserve(text.size());
-    while (!text.empty()) {
-        const auto first = static_cast<unsigned char>(text.front());
-        const size_t length = utf8_length(text.data(), text.size());
-        const bool control = first < 0x20 || first == 0x7F ||
-                             (first == 0xC2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xA0);
-        if (length == 0 || control) {
-            clean += '?';
-            text.remove_prefix(1);
-        } else {
-            clean += text.substr(0, length);
-            text.remove_prefix(length);
-        }
-    }
+std::string printable(std::string_view text, Keep keep) {
+    std::string clean(text);
+    clean.resize(make_printable(clean.data(), clean.size(), keep));
     return clean;
 }
 

@@ -56,6 +56,15 @@ class DumpDirectory(Case):
         """On proc nobody may create a directory, not even root."""
         self.expect_fallback(self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR="/proc/titan-e2e"))
 
+    def test_a_name_that_a_terminal_would_act_on(self):
+        """The message says the path, and does nothing to who reads it."""
+        hostile = self.place.path / "du\x1b[31m\u202emps\u200b"
+        run = self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_DIR=hostile)
+        self.assertEqual((run.status, run.stdout), (0, "dump 0\n"))
+        self.assertTrue(list(hostile.rglob("*.titan")))
+        self.assertIn("/du?[31m?mps?/", run.stderr)
+        self.assertTrue(run.stderr.replace("\n", "").isprintable(), run.stderr)
+
     @unittest.skipUnless(is_root, ROOT_NEEDED)
     def test_full(self):
         with tmpfs(self.place.dumps, "64k") as full:

@@ -21,8 +21,10 @@ import fr_files  # noqa: E402
 
 DEFAULTS = {"COLUMNS": None, "NO_COLOR": None, "TZ": "UTC"}
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x80-\x9f]")
-HOSTILE = "a'b\"c<script>\x1b[2J\x07\r\n`id`$(id)=é" + "x" * 10_000
+# Controls, directions of text, what has no width, separators, tags (base/printable.h).
+CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+                     "\U000e0000-\U000e0fff]")
+HOSTILE = ("a'b\"c<script>\x1b[2J\x07\r\n`id`$(id)=é\u202eab\u200bc\u2066d\ufeff\x85\U000e0041" + "x" * 10_000)
 
 
 class Terminal(harness.Case):
@@ -200,6 +202,13 @@ class Terminal(harness.Case):
         self.assertEqual(self.analyze("why", "0", records, status=1).stdout.count("\n"), 3)
         shown = list(csv.reader(io.StringIO(self.analyze("show", records, "--csv", status=0).stdout)))
         self.assertEqual({len(row) for row in shown}, {len(shown[0])})
+        for arguments in ((records, "--json"), ("show", records, "--json"), ("layout", records, "--json"),
+                          (records, "--run", HOSTILE), ("show", records, "--comm", HOSTILE), (records / HOSTILE[:50],),
+                          ("stacks", records), ("metrics", records), ("rings", "--ring-dir", records),
+                          ("timeline", records, "-o", records / HOSTILE[:50]), ("report", records, "--json"),
+                          (HOSTILE,)):
+            done = self.analyze(*arguments)
+            self.assertNotRegex((done.stdout + done.stderr).replace("\n", ""), CONTROL, arguments[0])
         screen = COLOUR.sub("", self.on_terminal(24, 80, records))
         self.assertNotRegex(screen.replace("\n", ""), CONTROL)
         self.assertLess(sum(max(1, -(-len(line) // 80)) for line in screen.splitlines()), 24, screen)

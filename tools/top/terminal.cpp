@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cerrno>
 
+#include "host/words.h"
+
 namespace titan::tools {
 namespace {
 
@@ -92,7 +94,8 @@ Terminal::Size Terminal::size() {
     return {window.ws_col, window.ws_row};
 }
 
-bool Terminal::draw(const std::string& text) {
+bool Terminal::draw(const std::string& view) {
+    const std::string text = printable(view, Keep::kOwnLines);
     // Home, each line with its rest erased, then what is below: nothing flickers.
     std::string page = "\033[H";
     for (size_t at = 0; at < text.size();) {

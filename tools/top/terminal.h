@@ -21,7 +21,7 @@ class Terminal {
     static Size size();
 
     // False: standard output is gone.
-    bool draw(const std::string& text);
+    bool draw(const std::string& view);
 
     enum class Event { kTime, kLeave, kRedraw };
     // Until a key or a signal asks to leave, something asks for a new page, or the time is over.

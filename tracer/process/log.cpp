@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "base/write_signals.h"
 #include "tracer/warn.h"
@@ -94,7 +95,8 @@ void emit(const char* pattern, va_list arguments, bool once) {
         writer.format("rank %d: ", rank);
     }
     writer.format_list(pattern, arguments);
-    size_t size_bytes = writer.size_bytes();
+    // Settings, paths and names come from outside.
+    size_t size_bytes = make_printable(line, writer.size_bytes());
     if ((!once || first_time(line, size_bytes)) && within_rate()) {
         line[size_bytes++] = '\n';
         write_line(line, size_bytes);

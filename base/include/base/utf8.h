@@ -9,6 +9,16 @@ namespace titan {
 // Bytes of the character that starts the text; 0: there is none, or it is overlong, a surrogate, or past U+10FFFF.
 size_t utf8_length(const char* text, size_t left_bytes);
 
+// The code point of the character of `length_bytes` that starts the text.
+constexpr uint32_t utf8_code(const char* text, size_t length_bytes) {
+    const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[i])); };
+    uint32_t code = length_bytes == 1 ? byte(0) : byte(0) & (0x7FU >> length_bytes);
+    for (size_t i = 1; i < length_bytes; ++i) {
+        code = code << 6 | (byte(i) & 0x3F);
+    }
+    return code;
+}
+
 constexpr bool starts_utf8_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
 struct Utf8Bytes {

@@ -43,6 +43,26 @@ TEST_CASE("ranks, durations, names") {
     CHECK(printable("sch\xc3\xb6n") == "sch\xc3\xb6n");
 }
 
+TEST_CASE("what a terminal would act on is no part of a name, and of output only what is ours") {
+    using titan::Keep;
+    using titan::printable;
+    // The first and last of each kind: controls, directions, what has no width, separators, tags.
+    for (const char* code :
+         {"\x01", "\x1f", "\x7f", "\u0080", "\u009f", "\u00ad", "\u061c", "\u200b", "\u200f", "\u2028", "\u202e",
+          "\u2060", "\u2066", "\u2069", "\ufeff", "\ufff9", "\U000e0001", "\U000e007f"}) {
+        CHECK(printable(std::string("a") + code + "b") == "a?b");
+        CHECK(printable(std::string("a") + code + "b", Keep::kOwnLines) == "a?b");
+    }
+    for (const char* text : {"\u00a0", "\u00e9", "\u05d0", "\u0627", "\u2010", "\u4e2d", "\U0001f600"}) {
+        CHECK(printable(text) == text);
+    }
+    CHECK(printable("a\n\tb\r\033[1;31mc\033[K") == "a??b??[1;31mc?[K");
+    CHECK(printable("a\n\tb\r\033[1;31mc\033[K", Keep::kOwnLines) == "a\n\tb\r\033[1;31mc\033[K");
+    CHECK(printable("\033[2J\033]0;title\007\033", Keep::kOwnLines) == "?[2J?]0;title??");
+    CHECK(printable("\033[1", Keep::kOwnLines) == "?[1");
+    CHECK(printable("cut \xe2\x80", Keep::kOwnLines) == "cut ??");
+}
+
 TEST_CASE("names of kernels, whole, cut, and hostile") {
     using titan::analyzer::full_kernel_name;
     using titan::analyzer::short_kernel_name;

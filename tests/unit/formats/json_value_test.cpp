@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "host/words.h"
+
 using titan::Json;
 
 namespace {
@@ -108,4 +110,16 @@ TEST_CASE("JSON that is nested too deep is cut there, however deep it is") {
     const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
     CHECK(Json::parse(deep, 2)->dump() == "[[null]]");
     CHECK_FALSE(Json::parse(std::string(1'000'000, '[')));
+}
+
+TEST_CASE("JSON that a person looks at does nothing to the terminal, and is the same text to a program") {
+    const std::string hostile = "\u202eevil\u200b\u0085\x7f\U000e0041 sch\u00f6n";
+    Json json;
+    json[hostile] = hostile;
+    const std::string written = json.dump();
+    CHECK(written.find("\"\\u202eevil\\u200b\\u0085\\u007f\\udb40\\udc41 sch\u00f6n\"") != std::string::npos);
+    CHECK(titan::printable(written) == written);
+    CHECK(Json::parse(written, 4)->at(hostile).text() == hostile);
+    json.make_printable();
+    CHECK(json.dump() == "{\"?evil???? sch\u00f6n\":\"?evil???? sch\u00f6n\"}");
 }

@@ -68,8 +68,12 @@ class Json {
     Json& add_member(std::string key, Json value);
     Json& add_item(Json value);
 
+    // Replaces unprintable characters of all texts and keys by '?', but for newlines: for a page, where an escape
+    // sequence of JSON is the character again.
+    void make_printable();
+
     // Writes one line, or one line for each member and item, indented by `indent` per level. Invalid UTF-8 becomes
-    // U+FFFD.
+    // U+FFFD, unprintable characters (base/printable.h) become escape sequences.
     std::string dump(int indent = -1) const;
 
   private:

@@ -1,3 +1,6 @@
+// The only ways to standard error and standard output. Both let nothing through that a terminal would act on but what
+// our programs send (printable.h), so that a name that a message forgot to clean does no harm.
+//
 // Standard error is for messages: one that cannot be written changes nothing. Standard output is for results: where it
 // cannot be written, the exit status says so (run_program).
 #pragma once

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/printable.h"
+
 namespace titan {
 
 void sort_unique(std::vector<int>& ranks);
@@ -34,8 +36,8 @@ std::string counted(uint64_t count, std::string_view noun);
 std::string many_counted(uint64_t count, std::string_view noun);
 // The form of a verb or pronoun that goes with so many: verb_form(2, "is", "are") -> "are".
 constexpr const char* verb_form(uint64_t count, const char* one, const char* many) { return count == 1 ? one : many; }
-// Replaces control characters and bytes that are not UTF-8: names come from strangers' processes.
-std::string printable(std::string_view text);
+// Names come from strangers' processes: unprintable characters and bytes that are not UTF-8 become '?'.
+std::string printable(std::string_view text, Keep keep = Keep::kNothing);
 // Orders "node-2" before "node-10".
 struct NumbersByValue {
     bool operator()(const std::string& a, const std::string& b) const;
