@@ -127,7 +127,7 @@ class StructuredLog(harness.Case):
         self.assertEqual(rows["step", "step"]["count"], 3)
         said = (f"{log.path.name}: 3 lines are not of the structured logger (line 4 is the first), left out; its last "
                 "line is cut off; 1 end of a span without a begin and a duration left out\n")
-        self.assertIn(said, self.run_tool("summary", log.path).stdout)
+        self.assertIn(said, self.run_tool("summary", log.path).stderr)
         events, done = self.events(log.path)
         self.assertIn(said, done.stderr)
         open_spans = [event for event in events if event.get("args", {}).get("state") == "open"]
