@@ -1,4 +1,4 @@
-// titan-analyze timeline: the run to look at, in Perfetto and other viewers.
+// titan-analyze timeline: the run to look at, in Perfetto.
 #include "timeline.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,6 @@ examples:
   titan-analyze timeline dumps/                          then open timeline.perfetto-trace at https://ui.perfetto.dev
   titan-analyze timeline dumps/ --around-hang 10 -o hang.perfetto-trace
   titan-analyze timeline dumps/ --rank 0-7 --steps 400-410
-  titan-analyze timeline dumps/ --chrome -o timeline.json
   titan-analyze timeline dumps/ --with profiler/*.json   traces of PyTorch's profiler, on the same clock: writes
                                                          timeline.perfetto-trace.manifest.json, and says how to pack
                                                          all of them for Perfetto (v58 and later)
@@ -80,7 +79,7 @@ int run_timeline(TimelineArguments& arguments) {
     }
     options.most_bytes = arguments.limit_mb << 20;
     if (arguments.into.empty()) {
-        arguments.into = options.chrome ? "timeline.json" : "timeline.perfetto-trace";
+        arguments.into = "timeline.perfetto-trace";
     }
     LoadOptions load = arguments.common.load_options();
     load.with_journals = true;
@@ -145,7 +144,6 @@ Command timeline_command(CommandLine& app) {
         .between(1, 100'000)
         .show_default();
     command.option("--with", arguments->beside, "traces of PyTorch's profiler, to lie on the same clock");
-    command.flag("--chrome", arguments->options.chrome, "JSON for chrome://tracing and other viewers");
     return {&command, [arguments] { return run_timeline(*arguments); }};
 }
 

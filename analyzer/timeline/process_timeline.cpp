@@ -48,7 +48,7 @@ uint64_t flow_of(const TorchCallRecord& record, const CallRecord& call) {
 
 }  // namespace
 
-ProcessTimeline::ProcessTimeline(const Run& run, TraceFormat& format, Options options)
+ProcessTimeline::ProcessTimeline(const Run& run, PerfettoFormat& format, Options options)
     : run_(run), format_(format), options_(std::move(options)) {}
 
 void ProcessTimeline::collect(const ProcessRecords& records) {
@@ -333,7 +333,7 @@ namespace {
 // Writes a track's slices, one track of the trace for each lane.
 class LaneWriter : public LaneVisitor {
   public:
-    LaneWriter(TraceFormat& format, TraceTrack track, const std::string& bytes, uint64_t& next_track)
+    LaneWriter(PerfettoFormat& format, TraceTrack track, const std::string& bytes, uint64_t& next_track)
         : format_(format), track_(track), bytes_(bytes), next_track_(next_track) {}
 
     const TraceTrack& lane(size_t number) {
@@ -351,7 +351,7 @@ class LaneWriter : public LaneVisitor {
     void end(size_t number, int64_t at_ns) override { format_.end(lane(number), at_ns); }
 
   private:
-    TraceFormat& format_;
+    PerfettoFormat& format_;
     TraceTrack track_;
     const std::string& bytes_;
     uint64_t& next_track_;

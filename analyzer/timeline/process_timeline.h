@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "lanes.h"
+#include "perfetto_format.h"
 #include "records.h"
-#include "trace_format.h"
 
 namespace titan::analyzer {
 
@@ -45,7 +45,7 @@ class ProcessTimeline : public RecordVisitor {
         int64_t end_ns = 0;  // of the record: slices that are open end here
     };
 
-    ProcessTimeline(const Run& run, TraceFormat& format, Options options);
+    ProcessTimeline(const Run& run, PerfettoFormat& format, Options options);
 
     void collect(const ProcessRecords& records);
     // A value of a track that the records do not hold.
@@ -92,7 +92,7 @@ class ProcessTimeline : public RecordVisitor {
     void drop_oldest();
 
     const Run& run_;
-    TraceFormat& format_;
+    PerfettoFormat& format_;
     Options options_;
     std::map<TrackKey, uint32_t> tracks_;
     std::vector<Slice> slices_;

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "analyze_timing.h"
-#include "chrome_format.h"
 #include "diagnose.h"
 #include "host/words.h"
 #include "named_stacks.h"
@@ -50,7 +48,7 @@ class StepWindow : public RecordVisitor {
 
 class Writer {
   public:
-    Writer(const Run& run, const TimelineOptions& options, TraceFormat& format)
+    Writer(const Run& run, const TimelineOptions& options, PerfettoFormat& format)
         : run_(run), options_(options), format_(format), timing_(analyze_timing(run)), diagnosis_(diagnose(run)) {}
 
     Result<Timeline> write() {
@@ -70,7 +68,6 @@ class Writer {
                 options_.progress(i + 1, wanted.size());
             }
         }
-        format_.finish();
         if (timeline_.processes == 0) {
             return Error(timeline_.notes.empty() ? "no rank fits" : timeline_.notes.front());
         }
@@ -186,7 +183,7 @@ class Writer {
 
     const Run& run_;
     const TimelineOptions& options_;
-    TraceFormat& format_;
+    PerfettoFormat& format_;
     Timing timing_;
     Diagnosis diagnosis_;
     Symbols symbols_{Symbols::Search::kEverywhere};
@@ -198,14 +195,9 @@ class Writer {
 
 }  // namespace
 
-Result<Timeline> write_timeline(const Run& run, const TimelineOptions& options, const TraceFormat::Write& write) {
-    std::unique_ptr<TraceFormat> format;
-    if (options.chrome) {
-        format = std::make_unique<ChromeFormat>(write);
-    } else {
-        format = std::make_unique<PerfettoFormat>(write);
-    }
-    return Writer(run, options, *format).write();
+Result<Timeline> write_timeline(const Run& run, const TimelineOptions& options, const PerfettoFormat::Write& write) {
+    PerfettoFormat format(write);
+    return Writer(run, options, format).write();
 }
 
 }  // namespace titan::analyzer

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "clocks.h"
+#include "perfetto_format.h"
 #include "process_timeline.h"
 #include "run.h"
-#include "trace_format.h"
 
 namespace titan::analyzer {
 
@@ -22,7 +22,6 @@ struct TimelineOptions {
     std::optional<std::pair<int64_t, int64_t>> steps;
     std::optional<int64_t> around_hang_ns;      // before and after the moment of the verdict's finding
     uint64_t most_bytes = uint64_t{200} << 20;  // about; the oldest is left out
-    bool chrome = false;
     std::function<void(size_t done, size_t total)> progress;
 };
 
@@ -34,6 +33,6 @@ struct Timeline {
 };
 
 // Opens the records of the run once more, a process at a time. Error: nothing can be drawn.
-Result<Timeline> write_timeline(const Run& run, const TimelineOptions& options, const TraceFormat::Write& write);
+Result<Timeline> write_timeline(const Run& run, const TimelineOptions& options, const PerfettoFormat::Write& write);
 
 }  // namespace titan::analyzer

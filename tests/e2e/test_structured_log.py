@@ -5,6 +5,7 @@ several starts in one directory, roles, lines that are none, and a file that is 
 import json
 
 import harness
+import perfetto_trace
 
 START_US = 1_790_000_000_000_000
 
@@ -74,10 +75,10 @@ class StructuredLog(harness.Case):
         lines = self.run_tool("summary", *arguments, "--json").stdout.splitlines()
         return {(row["kind"], row["name"]): row for row in map(json.loads, lines)}
 
-    def events(self, *arguments):
-        path = self.place.path / "timeline.json"
-        done = self.run_tool("timeline", *arguments, "--chrome", "-o", path)
-        return json.loads(path.read_text())["traceEvents"], done
+    def timeline(self, *arguments):
+        path = self.place.path / "timeline.perfetto-trace"
+        done = self.run_tool("timeline", *arguments, "-o", path)
+        return perfetto_trace.read(path), done
 
     def test_threads_and_values(self):
         logs = self.place.path / "structured_logs"
@@ -92,24 +93,16 @@ class StructuredLog(harness.Case):
         self.assertEqual(rows["span", "torch_distributed_init"]["phase"], "distributed_code_initialization")
         loss = rows["metric", "loss"]
         self.assertEqual((loss["count"], loss["not_finite"], loss["max"]), (2 * 3, 2, 2.5))
-        events, done = self.events(logs)
+        trace, done = self.timeline(logs)
         self.assertIn("of 2 ranks", done.stdout)
-        begun, slices = {}, []
-        for event in events:
-            if event["ph"] == "B":
-                begun.setdefault((event["pid"], event["tid"]), []).append(event)
-            elif event["ph"] == "E":
-                begin = begun[event["pid"], event["tid"]].pop()
-                slices.append((begin["name"], round((event["ts"] - begin["ts"]) / 1000)))
-            elif event["ph"] == "X":
-                slices.append((event["name"], round(event["dur"] / 1000)))
+        slices = [(one["name"], round((one["end_ns"] - one["begin_ns"]) / 1e6)) for one in trace["slices"]]
         self.assertEqual(slices.count(("step", 300)), 2)
         self.assertEqual(slices.count(("step", 95)), 8)
         self.assertEqual(slices.count(("step 1", 100)), 2)
-        names = {event["args"].get("name") for event in events if event["ph"] == "M"}
+        names = {track["name"] for track in trace["tracks"].values()}
         self.assertLessEqual({"rank 0 on node-1, pid 1000", "rank 1 on node-1, pid 1001", "main thread", "thread 77"},
                              names)
-        self.assertTrue(any(event.get("name") == "checkpoint_save" for event in events))
+        self.assertTrue(any(one["name"] == "checkpoint_save" for one in trace["slices"] + trace["instants"]))
 
     def test_what_is_lost(self):
         log = trainer(self.place.path / "logs")
@@ -128,10 +121,10 @@ class StructuredLog(harness.Case):
         said = (f"{log.path.name}: 3 lines are not of the structured logger (line 4 is the first), left out; its last "
                 "line is cut off; 1 end of a span without a begin and a duration left out\n")
         self.assertIn(said, self.run_tool("summary", log.path).stderr)
-        events, done = self.events(log.path)
+        trace, done = self.timeline(log.path)
         self.assertIn(said, done.stderr)
-        open_spans = [event for event in events if event.get("args", {}).get("state") == "open"]
-        self.assertEqual([event["name"] for event in open_spans], ["never_ends"])
+        open_spans = [one for one in trace["slices"] if one["arguments"].get("state") == "open"]
+        self.assertEqual([one["name"] for one in open_spans], ["never_ends"])
 
     def test_errors_and_tasks(self):
         log = Log(self.place.path / "logs", source="controller")
@@ -143,8 +136,8 @@ class StructuredLog(harness.Case):
         log.write()
         self.assertEqual((self.rows(log.path)["span", "rollout"]["min_ns"],
                           self.rows(log.path)["span", "rollout"]["max_ns"]), (60e6, 100e6))
-        events, _ = self.events(log.path)
-        self.assertIn("ValueError: no reward", [event.get("args", {}).get("error") for event in events])
+        trace, _ = self.timeline(log.path)
+        self.assertIn("ValueError: no reward", [one["arguments"].get("error") for one in trace["slices"]])
 
     def test_starts_and_roles(self):
         logs = self.place.path / "logs"
@@ -164,8 +157,8 @@ class StructuredLog(harness.Case):
         self.assertEqual(rows["step", "trainer: step"]["ranks"], [0, 1])
         self.assertEqual(rows["span", "generator: generate"]["mean_ns"], 30e6)
         self.assertAlmostEqual(rows["span", "trainer: fwd_bwd"]["share_of_steps"], 5 * 40 / 400)
-        events, _ = self.events(logs)
-        names = {event["args"].get("name") for event in events if event["ph"] == "M"}
+        trace, _ = self.timeline(logs)
+        names = {track["name"] for track in trace["tracks"].values()}
         self.assertLessEqual({"trainer rank 0 on node-1, pid 1000", "generator rank 0 on node-1, pid 1000"}, names)
 
     def test_other_commands(self):

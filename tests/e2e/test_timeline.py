@@ -11,8 +11,9 @@ import tarfile
 import xml.etree.ElementTree
 
 import harness
+import perfetto_trace
 
-PYTHON = harness.ROOT / ".venv" / "bin" / "python"
+PYTHON = perfetto_trace.PYTHON
 SAYS = re.compile(r"(\S+): ([\d,]+) slices? of (\d+) ranks?, ([\d,]+) joined by arrows, ([\d,]+) instants?, "
                   r"([\d,]+) values?; [\d.]+ MB\n")
 PROGRAM = """
@@ -68,13 +69,7 @@ class Timeline(harness.Case):
 
     def read(self, done, says=None):
         """What Perfetto's definitions find in the file, which is what the program says that it wrote."""
-        read = subprocess.run([PYTHON, harness.ROOT / "tests/e2e/read_perfetto.py", self.file], capture_output=True,
-                              text=True, check=False) if PYTHON.exists() else None
-        if read is None or read.returncode == 77:
-            self.skipTest("Perfetto's definitions are not installed (scripts/setup installs them)")
-        self.assertEqual(read.returncode, 0, read.stderr)
-        trace = json.loads(read.stdout)
-        self.assertEqual(trace["problems"], [])
+        trace = perfetto_trace.read(self.file)
         says = SAYS.fullmatch(done.stdout if says is None else says)
         self.assertTrue(says, done.stdout)
         slices, ranks, joined, instants, values = (int(text.replace(",", "")) for text in says.groups()[1:])
@@ -83,11 +78,6 @@ class Timeline(harness.Case):
         self.assertEqual((len(trace["instants"]), len(trace["values"])), (instants, values))
         processes = {track["name"] for number, track in trace["tracks"].items() if track["process"] == int(number)}
         self.assertEqual(len(processes - {"titantrace"}), ranks)
-        for kind in ("slices", "instants", "values"):
-            for one in trace[kind]:
-                track = trace["tracks"][str(one["track"])]
-                one["track"] = track["name"]
-                one["process"] = trace["tracks"][str(track["process"])]["name"]
         return trace
 
     def test_collectives_of_all_ranks_are_joined(self):
@@ -195,35 +185,16 @@ class Timeline(harness.Case):
         self.assertTrue(joined)
         self.assertEqual({one["track"] for one in joined}, {"main thread"})
 
-    def test_for_other_viewers(self):
-        self.train("--ranks", "4", "--tp", "2", "--steps", "4")
-        done = self.draw("--chrome", into="run.json")
-        events = json.loads(self.file.read_text())["traceEvents"]
-        self.assertEqual(sum(event["ph"] == "B" for event in events),
-                         int(SAYS.fullmatch(done.stdout).group(2).replace(",", "")))
-        depth = collections.Counter()
-        newest = {}
-        for event in events:
-            if event["ph"] in "BE":
-                track = event["pid"], event["tid"]
-                depth[track] += 1 if event["ph"] == "B" else -1
-                self.assertGreaterEqual(depth[track], 0)
-                self.assertGreaterEqual(event["ts"], newest.get(track, 0))
-                newest[track] = event["ts"]
-        self.assertEqual(set(depth.values()), {0})
-        flows = collections.Counter(event["bind_id"] for event in events if "bind_id" in event)
-        self.assertEqual(max(flows.values()), 4)
-
     def test_a_picture(self):
         self.train("--ranks", "4", "--tp", "2", "--steps", "4")
-        self.draw("--chrome", "--rank", "0,3", into="run.json")
-        trace, picture = self.place.path / "run.json", self.place.path / "run.svg"
-        done = self.place.run([harness.ROOT / "scripts" / "draw-timeline", trace, "-o", picture, "--last-ms", "100000",
-                               "--after-ms", "1000"], self.place.env(preload=False))
+        done = self.draw("--rank", "0,3")
+        begun = [one["name"] for one in self.read(done)["slices"]]
+        picture = self.place.path / "run.svg"
+        done = self.place.run([harness.ROOT / "scripts" / "draw-timeline", self.file, "-o", picture, "--last-ms",
+                               "100000", "--after-ms", "1000"], self.place.env(preload=False))
         self.assertEqual(done.status, 0, done.stderr)
         shapes = xml.etree.ElementTree.parse(picture).getroot()
         drawn = [shape[0].text for shape in shapes.iter("{http://www.w3.org/2000/svg}rect") if len(shape)]
-        begun = [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "B"]
         self.assertEqual(sorted(drawn), sorted(begun))
         words = [shape.text for shape in shapes.iter("{http://www.w3.org/2000/svg}text")]
         self.assertEqual([word for word in words if word.startswith("rank ")], ["rank 0", "rank 3"])
