@@ -23,6 +23,7 @@ import warnings
 from typing import Any, List
 
 import titantrace
+from titantrace.said import say
 
 
 def _bridges(names: str) -> List[Any]:
@@ -41,10 +42,10 @@ def _bridges(names: str) -> List[Any]:
 def _status() -> int:
     """0: it records; 1: it does not, and why."""
     told = titantrace.status()
-    print(f"titantrace {titantrace.__version__}: {'records' if told['recording'] else 'does not record'} this process")
+    say(f"titantrace {titantrace.__version__}: {'records' if told['recording'] else 'does not record'} this process")
     for name in ("why", "ring", "dumps"):
         if told[name] is not None:
-            print(f"{name}: {told[name]}")
+            say(f"{name}: {told[name]}")
     return 0 if told["recording"] else 1
 
 
@@ -55,7 +56,7 @@ def _export() -> int:
 
 
 def _print(text: str) -> int:
-    print(text)
+    say(text)
     return 0
 
 
@@ -91,7 +92,7 @@ def main() -> int:
         return COMMANDS[word]()
     if not word.startswith("-"):
         near = difflib.get_close_matches(word, COMMANDS, 1)
-        print(f"python -m titantrace: there is no command {word!r}"
+        say(f"python -m titantrace: there is no command {word!r}"
               f"{'; did you mean ' + near[0] + '?' if near else ''} A program goes behind --bridges NAME; "
               "python -m titantrace shows all", file=sys.stderr)
         return 2

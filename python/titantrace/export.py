@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Set, Tuple
 
 from . import openmetrics, otlp, tables, torchtitan_logs
 from .analyzer import Analyzer, Row, Unusable, package
+from .said import say
 
 Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest moment (s since 1970), values by name
 
@@ -148,7 +149,7 @@ def _export_metrics(analyzer: Analyzer, arguments: argparse.Namespace) -> int:
     else:
         place = write_tensorboard(arguments.tensorboard, points, labels)
     names = {name for _, _, values in points for name in values}
-    print(f"{len(names)} scalars of {len(points)} steps and {len(labels)} labels are written: {place}")
+    say(f"{len(names)} scalars of {len(points)} steps and {len(labels)} labels are written: {place}")
     return WRITTEN
 
 
@@ -156,7 +157,7 @@ def _export_tables(analyzer: Analyzer, format_name: str, place: str) -> int:
     written = tables.write_tables(analyzer, format_name, place)
     if not written:
         return NOTHING
-    print(f"{', '.join(f'{count:,} {name}' for name, count in written)} are written: {place}")
+    say(f"{', '.join(f'{count:,} {name}' for name, count in written)} are written: {place}")
     return WRITTEN
 
 
@@ -168,11 +169,11 @@ def export(arguments: argparse.Namespace) -> int:
             return _export_tables(analyzer, format_name, place)
     if arguments.torchtitan is not None:
         written = torchtitan_logs.write(analyzer, arguments.torchtitan)
-        print(f"{written:,} lines are written: {arguments.torchtitan}")
+        say(f"{written:,} lines are written: {arguments.torchtitan}")
         return WRITTEN if written else NOTHING
     if arguments.otlp is not None:
         written = otlp.write(analyzer, arguments.otlp)
-        print(f"{written:,} spans are written: {arguments.otlp}")
+        say(f"{written:,} spans are written: {arguments.otlp}")
         return WRITTEN if written else NOTHING
     if arguments.openmetrics is not None:
         return WRITTEN if openmetrics.write(analyzer, arguments.openmetrics) else NOTHING
@@ -187,7 +188,7 @@ def main() -> int:
     try:
         return export(arguments)
     except Unusable as error:
-        print(f"titantrace.export: {error}", file=sys.stderr)
+        say(f"titantrace.export: {error}", file=sys.stderr)
         return UNUSABLE
 
 

@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Tuple
 
 from . import private_file
 from .analyzer import Analyzer, Row, Unusable
+from .said import say
 
 _MOST_NAMES = 100  # of each kind: labels are bounded, whatever names a program makes up
 _QUANTILES = (("0.5", "p50"), ("0.95", "p95"), ("0.99", "p99"))
@@ -105,5 +106,5 @@ def write(analyzer: Analyzer, path: str) -> bool:
         os.replace(beside, path)
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from error
-    print(f"{text.count(chr(10)) - 1} lines are written: {path}")
+    say(f"{text.count(chr(10)) - 1} lines are written: {path}")
     return True

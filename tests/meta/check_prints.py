@@ -12,18 +12,22 @@ ALLOWED = {
     "tracer/process/log.cpp": 1,  # the recorder's only voice: through make_printable
     "tools/top/terminal.cpp": 1,  # titan-top's screen: through printable
     "tools/run/bystander.cpp": 1,  # a number, into a pipe
+    "python/titantrace/said.py": 1,  # what the Python package's commands print
 }
+PYTHON_PRINTS = re.compile(r"(?<![\w.])print\s*\(|\bsys\.std(?:out|err)\.write\b")
 COMMENT = re.compile(r"//.*")
 
 
 def check(tree):
     problems = []
-    for path in tree.files(*LAYERS, suffixes=CPP_SUFFIXES):
+    paths = [*tree.files(*LAYERS, suffixes=CPP_SUFFIXES), *tree.files("python/titantrace", suffixes={".c", ".py"})]
+    for path in paths:
         name = tree.name(path)
+        prints = PYTHON_PRINTS if path.suffix == ".py" else PRINTS
         found = [(number, match.group()) for number, line in enumerate(tree.text(path).splitlines(), 1)
-                 for match in PRINTS.finditer(COMMENT.sub("", line))]
+                 for match in prints.finditer(COMMENT.sub("", line))]
         if len(found) != ALLOWED.get(name, 0):
-            problems += [f"{name}:{number}: {text}...: print by host/output.h, or by log_line in the recorder"
+            problems += [f"{name}:{number}: {text}...: print by host/output.h, log_line or said.py"
                          for number, text in found] or [f"{name} does not print any more: take it out of the list"]
     return problems
 
@@ -33,6 +37,7 @@ BAD = {
                                         {"analyzer/a.cpp": 'void f() { std::printf("%s", name); }\n'}),
     "a stream": ("tools/a.cpp:2", {"tools/a.cpp": "\nvoid f() { std::cerr << name; }\n"}),
     "the guest": ("tracer/a.cpp:1", {"tracer/a.cpp": "void f() { ::write(STDERR_FILENO, name, size); }\n"}),
+    "the Python package": ("a.py:1", {"python/titantrace/a.py": "print(path)\n"}),
     "once more where it is allowed": ("log.cpp:2", {"tracer/process/log.cpp": "int a = write(2, b, c);\n"
                                                     "int d = dprintf(2, e);\n"}),
 }
