@@ -165,8 +165,10 @@ void Journals::visit_steps(const ProcessKey& process, const std::function<void(c
             }
         }
     }
-    std::stable_sort(parts.begin(), parts.end(),
-                     [](const Part* a, const Part* b) { return a->part.first_call < b->part.first_call; });
+    // Of two that begin at the same call, the one that goes further: the other one's writer was relieved.
+    std::stable_sort(parts.begin(), parts.end(), [](const Part* a, const Part* b) {
+        return std::pair(a->part.first_call, b->part.next_call) < std::pair(b->part.first_call, a->part.next_call);
+    });
     uint64_t next = 0;
     for (const Part* part : parts) {
         if (part->part.first_call < next) {
