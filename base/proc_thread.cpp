@@ -103,6 +103,8 @@ bool read_proc_thread(pid_t tid, ProcThread& thread, pid_t process) {
     thread.state = state == nullptr ? '?' : *state;
     const char* const blocked = proc_field(status, "\nSigBlk:");
     thread.blocked_signals = blocked == nullptr ? 0 : hex_at(blocked);
+    thread.seccomp_mode = static_cast<int>(number_in(status, "\nSeccomp:"));
+    thread.seccomp_filters = number_in(status, "\nSeccomp_filters:");
     thread.switches = switches_in(status);
     thread.waits = waits_in(status);
     char text[128];

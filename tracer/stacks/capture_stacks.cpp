@@ -63,6 +63,13 @@ bool is_ours(pid_t tid, const ProcThread& proc) {
     return tid == gettid() || (blocks_signal(proc, SIGRTMAX - 1) && starts_with(proc.name, "titan-"));
 }
 
+// The kernel may kill a thread for a system call that this one may make: our handler would make such calls for it.
+bool is_confined(const ProcThread& proc, const ProcThread& own) {
+    constexpr int kStrict = 1;
+    return proc.seccomp_mode == kStrict || proc.seccomp_mode > own.seccomp_mode ||
+           proc.seccomp_filters > own.seccomp_filters;
+}
+
 // A signal ends no wait of this kind: the kernel begins it again, and nobody notices. Not so a read or a write, which
 // may end with a part, and whatever has a time limit (signal(7)).
 bool is_restarted(const ProcThread& proc) {
@@ -148,6 +155,7 @@ class Collector {
         image_.header().began_realtime_ns = realtime_now_ns();
         began_ns_ = monotonic_now_ns();
         has_signals_ = signals_allowed && take_stack_signals(signals_);
+        read_proc_thread(gettid(), own_);
         const bool anew =
             memory.found_ns == 0 || began_ns_ - memory.found_ns > (memory.in_vain ? kFoundInVainNs : kFoundNs);
         if (anew) {
@@ -228,6 +236,10 @@ class Collector {
             image_.header().note = image_.text(
                 "the system does not tell where threads wait (/proc/self/task/*/syscall): they were not asked, as a "
                 "signal may end their wait");
+        } else if (any_confined_) {
+            image_.header().note = image_.text(
+                "threads that run under a system call filter (seccomp) of their own were not asked: the answer might "
+                "kill them");
         } else if (!has_unwinder()) {
             image_.header().note =
                 image_.text("libunwind is not installed: stacks end where a signal handler was called");
@@ -271,14 +283,16 @@ class Collector {
             has_signals_ && (blocks_signal(proc, signals_.plain) || blocks_signal(proc, signals_.alternative));
         const bool hidden = proc.system_call == kUnknownCall && proc.state != 'R';
         any_hidden_ = any_hidden_ || hidden;
-        thread.outcome = is_ours(thread.tid, proc) ? StackOutcome::kOurs
-                         : hidden || !has_signals_ ? StackOutcome::kNotAsked
-                         : blocks                  ? StackOutcome::kBlocksSignal
-                                                   : StackOutcome::kNoAnswer;
+        const bool confined = is_confined(proc, own_);
+        thread.outcome = is_ours(thread.tid, proc)             ? StackOutcome::kOurs
+                         : hidden || confined || !has_signals_ ? StackOutcome::kNotAsked
+                         : blocks                              ? StackOutcome::kBlocksSignal
+                                                               : StackOutcome::kNoAnswer;
         if (thread.outcome == StackOutcome::kOurs) {
             return true;
         }
         if (proc.instruction == 0) {
+            any_confined_ = any_confined_ || confined;
             return hidden;
         }
         const bool may_ask = thread.outcome == StackOutcome::kNoAnswer && is_restarted(proc);
@@ -384,6 +398,8 @@ class Collector {
     StackSignals signals_{};
     bool has_signals_ = false;
     bool any_hidden_ = false;
+    bool any_confined_ = false;
+    ProcThread own_{};
     size_t open_ = 0;  // threads of memory.open: not read yet
     uint64_t tops_[kMaxFramesOfThread] = {};
     size_t frames_seen_ = 0;

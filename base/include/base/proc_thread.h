@@ -12,6 +12,8 @@ struct ProcThread {
     char name[20];
     char state;                // R, S, D, T, t, Z
     uint64_t blocked_signals;  // bit n - 1: signal n
+    int seccomp_mode;          // 0 none, 1 strict, 2 filter
+    uint64_t seccomp_filters;  // how many; 0 also where Linux before 5.9 does not tell
     char wait_channel[48];     // empty: unknown
     int64_t system_call;       // -1 none, -2 unknown
     uint64_t arguments[6];

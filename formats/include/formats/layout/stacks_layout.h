@@ -54,7 +54,7 @@ enum class StackOutcome : uint8_t {
     kCut = 1,           // the frames that are there are right, more would follow
     kNoAnswer = 2,      // it ran, and took no signal in time
     kBlocksSignal = 3,  // it ran, and its signal mask keeps everything out
-    kNotAsked = 4,      // no time left, no signal to ask with, or the system does not tell where it waits
+    kNotAsked = 4,      // no time, no signal, a seccomp filter of its own, or the system does not tell where it waits
     kOurs = 5,          // a thread of the tracer
 };
 
