@@ -14,6 +14,7 @@ sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
 import titan_decode  # noqa: E402
 
 RANKS = 3
+CLOCKS_DIFFER_NS = 100_000  # a step takes ten times as long
 PER_STEP = 1 + 2 * 10 + 1  # the step, ten spans, a metric
 
 
@@ -45,7 +46,9 @@ class Journal(harness.Case):
         begun = [marker["name"] for marker in own if marker["marker"] == "span_begin"]
         self.assertEqual(begun[:3] + begun[9:11], ["step", "data_loading", "forward", "gc", "step"])
         times = [marker["realtime_ns"] for marker in own]
-        self.assertEqual(times, sorted(times))
+        # A dump and each block of a journal have read the clock of the day for themselves.
+        back_ns = max(earlier - later for earlier, later in zip(times, times[1:]))
+        self.assertLess(back_ns, CLOCKS_DIFFER_NS)
         self.assertTrue(all("main" in marker["called_at"] for marker in own if marker["marker"] == "metric"))
 
     def test_a_job_that_ends_well(self):
@@ -74,10 +77,8 @@ class Journal(harness.Case):
                  marker["name"]) for marker in markers]
         self.assertEqual(sorted(theirs), sorted(ours))
 
-    def test_one_process_writes_and_the_next_goes_on(self):
-        """The writer is killed in the middle; what nobody had written yet is in the rings."""
-        jobs = self.start(400, 1000)
-        harness.wait_for(lambda: self.files(), 20, "a journal")
+    def kill_the_writer(self, jobs):
+        """Then the others go on to their end; returns the one that was killed."""
         # On a busy machine a writer that got no processor for seconds is relieved, and two write for a moment.
         writers = lambda: [job for job in jobs if "titan-journal" in harness.threads_of(job.pid)]
         writer, = harness.wait_for(lambda: (now := writers()) and len(now) == 1 and now, 20, "a single writer")
@@ -88,6 +89,13 @@ class Journal(harness.Case):
         self.place.go()
         for job in jobs:
             job.wait()
+        return writer
+
+    def test_one_process_writes_and_the_next_goes_on(self):
+        """The writer is killed in the middle; what nobody had written yet is in the rings."""
+        jobs = self.start(400, 1000)
+        harness.wait_for(lambda: self.files(), 20, "a journal")
+        writer = self.kill_the_writer(jobs)
         self.assertIn(len(self.files()), (2, 3))  # the last rank to leave may be another than the next writer
         markers, _ = self.show()
         for rank, job in enumerate(jobs):
@@ -126,15 +134,7 @@ class Journal(harness.Case):
         """The next one goes on where it stopped."""
         jobs = self.start(400, 1000, TITANTRACE_DUMP_ON="signal")
         self.dump_in_the_middle(jobs, 20)
-        writers = lambda: [job for job in jobs if "titan-journal" in harness.threads_of(job.pid)]
-        writer, = harness.wait_for(lambda: (now := writers()) and len(now) == 1 and now, 20, "a single writer")
-        writer.signal(signal.SIGKILL)
-        for job in jobs:
-            if job is not writer:
-                job.wait_says("marked", 60)
-        self.place.go()
-        for job in jobs:
-            job.wait()
+        writer = self.kill_the_writer(jobs)
         markers, _ = self.show("--no-rings")
         for rank, job in enumerate(jobs):
             if job is not writer:
