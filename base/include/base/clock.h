@@ -3,9 +3,6 @@
 #pragma once
 
 #include <time.h>
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
 
 #include <cstdint>
 
@@ -17,7 +14,11 @@ inline constexpr int64_t kLatestNs = int64_t{1} << 62;
 
 namespace detail {
 [[gnu::visibility("hidden")]] extern constinit bool clock_is_tsc;
-}
+#if defined(__x86_64__)
+// The builtin, because the header that names it costs each file that includes it a second to compile.
+inline uint64_t tsc() { return __builtin_ia32_rdtsc(); }
+#endif
+}  // namespace detail
 
 inline uint64_t clock_ns(clockid_t id) {
     timespec now;
@@ -36,7 +37,7 @@ inline uint64_t realtime_now_ns() { return clock_ns(CLOCK_REALTIME); }
 inline uint64_t now_ticks() {
 #if defined(__x86_64__)
     if (detail::clock_is_tsc) [[likely]] {
-        return __rdtsc();
+        return detail::tsc();
     }
 #endif
     return monotonic_now_ns();
@@ -45,7 +46,7 @@ inline uint64_t now_ticks() {
 // now_ticks() in two steps, for code that must not contain a call: ask first.
 #if defined(__x86_64__)
 inline bool clock_is_quick() { return detail::clock_is_tsc; }
-inline uint64_t quick_now_ticks() { return __rdtsc(); }
+inline uint64_t quick_now_ticks() { return detail::tsc(); }
 #else
 inline bool clock_is_quick() { return false; }
 inline uint64_t quick_now_ticks() { return 0; }
