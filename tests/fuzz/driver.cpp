@@ -2,8 +2,8 @@
 // them cut at 12 places; then mutations. A child runs them, so that whatever ends it, a hang and too much memory
 // included, is told with its input, which is saved. libFuzzer brings its own main() for the same targets.
 //
-//   fuzz-READER CORPUS [--inputs N] [--seed N] [--seconds N]    N mutations, or as many as the time allows
-//   fuzz-READER --replay FILE...                                what the reader says of each
+//   fuzz READER CORPUS [--inputs N] [--seed N] [--seconds N]    N mutations, or as many as the time allows
+//   fuzz READER --replay FILE...                                what the reader says of each
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,6 +39,7 @@ struct Shared {
 };
 
 struct Options {
+    std::string reader;
     std::string corpus;
     uint64_t inputs = 10'000;
     uint64_t seed = 1;
@@ -62,7 +63,7 @@ Options parse(int argc, char** argv) {
             options.seconds = std::atof(value);
             ++i;
         } else {
-            options.corpus = argument;
+            (options.reader.empty() ? options.reader : options.corpus) = argument;
         }
     }
     return options;
@@ -167,18 +168,18 @@ std::string watch(pid_t child, const Shared& shared, int& status) {
     return {};
 }
 
-int tell(const Shared& shared, const std::string& what, const std::string& program) {
+int tell(const Shared& shared, const std::string& what, const std::string& program, const std::string& reader) {
     if (shared.done == shared.started) {  // a leak, or the samples were not what they should be
         std::printf("after the last input: %s\n", what.c_str());
         return 1;
     }
-    const std::string path = std::filesystem::absolute(std::filesystem::path(program).filename().string() + "-" +
-                                                       std::to_string(shared.started) + ".input");
+    const std::string path =
+        std::filesystem::absolute("fuzz-" + reader + "-" + std::to_string(shared.started) + ".input");
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(shared.bytes), static_cast<std::streamsize>(shared.size));
-    std::printf("input %llu, %s: %s\nsaved; again with: %s --replay %s\n",
+    std::printf("input %llu, %s: %s\nsaved; again with: %s %s --replay %s\n",
                 static_cast<unsigned long long>(shared.started), shared.name, what.c_str(), program.c_str(),
-                path.c_str());
+                reader.c_str(), path.c_str());
     return 1;
 }
 
@@ -195,6 +196,11 @@ int replay(const std::vector<std::string>& paths) {
 
 int main(int argc, char** argv) {
     const Options options = parse(argc, argv);
+    if (!choose(options.reader)) {
+        std::printf("usage: %s READER CORPUS|--replay FILE...: no reader is named \"%s\"\n", argv[0],
+                    options.reader.c_str());
+        return 2;
+    }
     try {
         if (!options.replay.empty()) {
             return replay(options.replay);
@@ -225,7 +231,7 @@ int main(int argc, char** argv) {
             what = WIFSIGNALED(status) ? std::string("ended by signal ") + ::strsignal(WTERMSIG(status))
                                        : "ended with status " + std::to_string(WEXITSTATUS(status));
         }
-        return tell(shared, what, argv[0]);
+        return tell(shared, what, argv[0], options.reader);
     } catch (const std::exception& error) {
         std::printf("%s\n", error.what());
         return 1;

@@ -4,17 +4,21 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, size_t size);
 
 namespace titan::fuzz {
 
 using Bytes = std::vector<unsigned char>;
 
-// Of the target: what the reader says, "read: ..." or the reason why not.
+// The reader that the others ask, by the name of its corpus. False: there is none of that name.
+bool choose(std::string_view reader);
+// What the reader says, "read: ..." or the reason why not.
 std::string read(std::span<const unsigned char> file);
-// Of the target: checksums that no mutation would have right are made right, so that mutations get behind them. False
+// Checksums that no mutation would have right are made right, so that mutations get behind them. False
 // where there are none.
 bool seal(Bytes& file);
 
