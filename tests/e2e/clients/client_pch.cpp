@@ -1,0 +1,1 @@
+// Empty: its precompiled header is what is wanted.
