@@ -1,7 +1,5 @@
 #include "name_marker_sites.h"
 
-#include <sys/mman.h>
-
 #include "base/map_private.h"
 #include "base/text.h"
 #include "modules.h"
@@ -13,6 +11,8 @@ struct Room {
     Module modules[4096];
     char maps[64 << 10];
 };
+// Taken once, as the session starts: later there may be none, and what the program may have then is the program's.
+constinit Room* room = nullptr;
 
 struct Place {
     char text[kMaxStringBytes + 1];
@@ -34,18 +34,14 @@ Place place_of(const Module& module, uint64_t address) {
 
 void name_marker_sites(Session& session, uint64_t& looked_at) {
     const uint64_t used = load_field(session.marker_sites_used);
-    if (used == looked_at) {
+    room = room == nullptr ? map_private<Room>() : room;
+    if (used == looked_at || room == nullptr) {
         return;
     }
     looked_at = used;
-    Room* room = nullptr;
     ModuleList list{};
     session.marker_sites.each_unnamed([&](uint64_t address, format::MarkerSiteRecord& site) {
-        if (room == nullptr) {
-            room = map_private<Room>();
-            if (room == nullptr) {
-                return;
-            }
+        if (list.modules == nullptr) {
             list = {room->modules, sizeof(room->modules) / sizeof(room->modules[0]), 0};
             list_modules(list, room->maps, sizeof(room->maps));
         }
@@ -53,8 +49,8 @@ void name_marker_sites(Session& session, uint64_t& looked_at) {
             store_field(site.place, session.strings.intern(place_of(*module, address).text));
         }
     });
-    if (room != nullptr) {
-        munmap(room, sizeof(Room));
+    if (list.modules != nullptr) {
+        release_pages(room, sizeof(Room));
     }
 }
 
