@@ -19,6 +19,7 @@
 #include "modules.h"
 #include "python_reader.h"
 #include "stack_image.h"
+#include "stack_room.h"
 #include "tracer/signal_actions.h"
 #include "unwinder.h"
 
@@ -240,6 +241,10 @@ class Collector {
             image_.header().note = image_.text(
                 "threads that run under a system call filter (seccomp) of their own were not asked: the answer might "
                 "kill them");
+        } else if (is_without_room_) {
+            image_.header().note = image_.text(
+                "the main thread was not asked: the program's limit of memory (RLIMIT_AS) leaves its stack no room to "
+                "grow");
         } else if (!has_unwinder()) {
             image_.header().note =
                 image_.text("libunwind is not installed: stacks end where a signal handler was called");
@@ -284,15 +289,17 @@ class Collector {
         const bool hidden = proc.system_call == kUnknownCall && proc.state != 'R';
         any_hidden_ = any_hidden_ || hidden;
         const bool confined = is_confined(proc, own_);
-        thread.outcome = is_ours(thread.tid, proc)             ? StackOutcome::kOurs
-                         : hidden || confined || !has_signals_ ? StackOutcome::kNotAsked
-                         : blocks                              ? StackOutcome::kBlocksSignal
-                                                               : StackOutcome::kNoAnswer;
+        const bool has_room = static_cast<pid_t>(thread.tid) != getpid() || main_stack_may_grow();
+        thread.outcome = is_ours(thread.tid, proc)                          ? StackOutcome::kOurs
+                         : hidden || confined || !has_room || !has_signals_ ? StackOutcome::kNotAsked
+                         : blocks                                           ? StackOutcome::kBlocksSignal
+                                                                            : StackOutcome::kNoAnswer;
         if (thread.outcome == StackOutcome::kOurs) {
             return true;
         }
         if (proc.instruction == 0) {
             any_confined_ = any_confined_ || confined;
+            is_without_room_ = is_without_room_ || !has_room;
             return hidden;
         }
         const bool may_ask = thread.outcome == StackOutcome::kNoAnswer && is_restarted(proc);
@@ -399,6 +406,7 @@ class Collector {
     bool has_signals_ = false;
     bool any_hidden_ = false;
     bool any_confined_ = false;
+    bool is_without_room_ = false;
     ProcThread own_{};
     size_t open_ = 0;  // threads of memory.open: not read yet
     uint64_t tops_[kMaxFramesOfThread] = {};
