@@ -1,6 +1,7 @@
 #include "journals.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "formats/ring/journal_image.h"
@@ -84,6 +85,33 @@ bool Journals::newest(const ProcessKey& process, std::vector<std::byte>& memory,
     return false;
 }
 
+// A host's clock may be set while the job runs. What the newest block calls the time holds for all of them: else a span
+// that lies across that moment would end before it began, or a day later. Clocks that are only slowed down or sped up
+// stay as they were read.
+void Journals::set_clock(format::MarkerBlock& block, Process& process) {
+    constexpr double kLeastStepNs = 1e9;
+    constexpr double kMostDrift = 1e-3;
+    for (size_t i = process.parts.size(); i > 0 && !process.newest; --i) {
+        if (const Result<format::MarkerBlock> newest = read(process.parts[i - 1])) {
+            process.newest = newest->header.last_anchor;
+            process.clock = format::RingClock(newest->header);
+        }
+    }
+    if (!process.newest) {
+        return;
+    }
+    const auto move = [&process](format::ClockAnchor& anchor) {
+        const int64_t by_newest_ns = process.clock.realtime_ns(anchor.ticks);
+        const double apart_ns = std::abs(static_cast<double>(by_newest_ns) - static_cast<double>(anchor.realtime_ns));
+        const auto age_ns = static_cast<double>(process.clock.span_ns(anchor.ticks, process.newest->ticks));
+        if (by_newest_ns != 0 && apart_ns > kLeastStepNs + kMostDrift * std::abs(age_ns)) {
+            anchor.realtime_ns = static_cast<uint64_t>(by_newest_ns);
+        }
+    };
+    move(block.header.first_anchor);
+    move(block.header.last_anchor);
+}
+
 void Journals::complete_places(format::MarkerBlock& block, Process& process, size_t next_part) {
     for (format::MarkerSiteRecord& site : block.sites) {
         if (site.place != 0) {
@@ -142,6 +170,7 @@ uint64_t Journals::visit(const ProcessKey& process, uint64_t from, uint64_t unti
             continue;
         }
         cut(*block, next, until);
+        set_clock(*block, known->second);
         complete_places(*block, known->second, i + 1);
         const Result<format::RingImage> image = format::image_of(*block, memory);
         if (!image) {

@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "formats/container/journal_reader.h"
+#include "formats/ring/ring_clock.h"
 #include "formats/ring/ring_image.h"
 #include "host/file_bytes.h"
 
@@ -57,9 +59,12 @@ class Journals {
         std::vector<Part> parts;  // by first ticket
         // Of sites that had not been put into words yet when a block was written: from a later block, by key.
         std::map<uint64_t, std::string> places;
+        std::optional<format::ClockAnchor> newest;  // of the newest block that can be read, with its clock
+        format::RingClock clock;
     };
     Result<format::MarkerBlock> read(const Part& part);
     void note(const Part& part, const Error& error);
+    void set_clock(format::MarkerBlock& block, Process& process);
     void complete_places(format::MarkerBlock& block, Process& process, size_t next_part);
     const std::string& place_in_later(uint64_t key, Process& process, size_t next_part);
 
