@@ -57,6 +57,25 @@ Json native_frames(const CallStack& stack) {
     return frames;
 }
 
+Json all_frames(const std::vector<CallFrame>& frames) {
+    Json list = Json::array();
+    for (const CallFrame& frame : frames) {
+        list.push_back({{"function", frame.name}, {"file", frame.file}, {"line", frame.line}});
+    }
+    return list;
+}
+
+// In PyTorch's words.
+const char* progress_of(const Entry* entry) {
+    if (entry == nullptr) {
+        return "scheduled";
+    }
+    if (entry->state == CallState::kFinished || entry->device == DeviceState::kFinished) {
+        return "completed";
+    }
+    return entry->state == CallState::kStarted || entry->device == DeviceState::kStarted ? "started" : "scheduled";
+}
+
 Json process_group(const TorchCallRecord& r) {
     return {printable(r.dump.text(r.raw.group)), printable(r.dump.text(r.raw.group_desc))};
 }

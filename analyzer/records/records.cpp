@@ -248,6 +248,13 @@ Process ProcessRecords::decoded() const {
     return decode_process(opened());
 }
 
+const Entry* ProcessRecords::entry(uint64_t ticket) const {
+    if (decoded_ == nullptr) {
+        decoded_ = std::make_unique<Process>(decoded());
+    }
+    return decoded_->entry_of_ticket(ticket);
+}
+
 std::string ProcessRecords::text(uint32_t id) const { return printable(image().text(id)); }
 
 std::string ProcessRecords::communicator_name(uint64_t id) const {

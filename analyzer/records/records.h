@@ -123,6 +123,8 @@ class ProcessRecords {
     format::RingLosses visit(RecordKind kind, RecordVisitor& visitor) const;
     // Every call decoded: of our records in the order of visit().
     Process decoded() const;
+    // The decoded call of a record of ours; decodes all at the first one. nullptr: none is on that ticket.
+    const Entry* entry(uint64_t ticket) const;
     bool has_journal() const;
     ProcessStacks stacks() const;  // of our records only
 
@@ -160,6 +162,7 @@ class ProcessRecords {
     std::variant<OpenedSource, format::fr::Dump> bytes_;
     std::unique_ptr<CallSites> sites_;
     std::unique_ptr<MarkerPlaces> places_;
+    mutable std::unique_ptr<Process> decoded_;  // by entry()
 };
 
 // Opens processes of a run, one after the other, in the same memory. The run must outlive it.

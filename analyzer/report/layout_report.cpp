@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "host/json_value.h"
@@ -45,8 +46,17 @@ Json communicators_json(const Run& run) {
         const Communicator& communicator = run.communicators[index];
         const CommunicatorRole& role = run.layout->roles()[index];
         std::vector<int> ranks;
+        std::set<std::string> ids{id_text(communicator.id)};  // members may know it by several
+        Json all_ranks = Json::array(), issued = Json::array();
         for (const MemberRef ref : communicator.members) {
             ranks.push_back(run.member(ref).global_rank);
+            ids.insert(id_text(run.member(ref).id));
+        }
+        for (int rank = 0; rank < static_cast<int>(communicator.by_rank.size()); ++rank) {
+            const MemberRef ref = communicator.by_rank[static_cast<size_t>(rank)];
+            const int global = run.global_rank(communicator, rank);
+            all_ranks.push_back(global < 0 ? Json(nullptr) : Json(global));
+            issued.push_back(ref.known() ? Json(run.member(ref).issued) : Json(nullptr));
         }
         list.push_back({{"id", id_text(communicator.id)},
                         {"name", communicator.name},
@@ -54,7 +64,37 @@ Json communicators_json(const Run& run) {
                         {"role", name_of(role.role)},
                         {"by", name_of(role.source)},
                         {"why", role.why},
-                        {"ranks", ranks}});
+                        {"ranks", ranks},
+                        {"ids", ids},
+                        {"all_ranks", all_ranks},
+                        {"issued", issued}});
+    }
+    return list;
+}
+
+const char* kind_of(const Source& source) {
+    return source.is_flight_recorder ? "flight_recorder"
+           : source.is_digest        ? "digest"
+           : source.is_journal       ? "journal"
+           : source.is_ring          ? "ring"
+                                     : "dump";
+}
+
+// A process may drive several ranks, or be none that talks.
+Json processes_json(const Run& run) {
+    Json list = Json::array();
+    for (const Process& process : run.processes) {
+        std::set<int> ranks{process.rank};
+        for (const Member& member : process.members) {
+            ranks.insert(member.global_rank);
+        }
+        ranks.erase(-1);
+        list.push_back({{"ranks", ranks},
+                        {"host", process.host},
+                        {"pid", process.pid},
+                        {"source", kind_of(process.source)},
+                        {"dumped_realtime_ns", process.now_ns},
+                        {"timeout_ms", process.watchdog_ns() / 1'000'000}});
     }
     return list;
 }
@@ -161,6 +201,7 @@ Json layout_json(const Run& run, const std::set<int>* named) {
     }
     if (named == nullptr) {
         json["communicators"] = communicators_json(run);
+        json["processes"] = processes_json(run);
     }
     return json;
 }

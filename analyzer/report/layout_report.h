@@ -8,7 +8,9 @@
 
 namespace titan::analyzer {
 
-// {"dims": [...], "ranks": {"5": {...}}}. `named`: only these ranks; null: all, and all communicators with their role.
+// {"dims": [...], "ranks": {"5": {...}}}. `named`: only these ranks; null: all, all communicators with their role, and
+// all processes. Two lists go by rank in the communicator, with null where nothing is known: `all_ranks`, also of
+// members without a record, and `issued`, how many collectives each has called; `ranks` are those on record.
 Json layout_json(const Run& run, const std::set<int>* named);
 
 // {"settings": [{"name": ..., "value": null where it is not set, "ranks": [...]}, ...]}, by name.

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -158,6 +159,16 @@ TEST_CASE("the JSON says where the named ranks stand, and what would make a doub
     const json layout = json::parse(layout_json_report(played.run));
     CHECK(layout["ranks"].size() == 8);
     CHECK(layout["communicators"].size() == 7);
+    const auto world = std::find_if(layout["communicators"].begin(), layout["communicators"].end(),
+                                    [](const json& one) { return one["name"] == "world"; });
+    REQUIRE(world != layout["communicators"].end());
+    CHECK((*world)["ranks"] == json({0, 1, 2, 4, 5, 6, 7}));
+    CHECK((*world)["all_ranks"] == json({0, 1, 2, 3, 4, 5, 6, 7}));  // also of whom nothing is on record
+    CHECK((*world)["issued"][3].is_null());
+    CHECK((*world)["issued"][0] >= 2);
+    CHECK(layout["processes"].size() == 7);
+    CHECK(layout["processes"][3]["ranks"] == json({4}));
+    CHECK(layout["processes"][3]["source"] == "dump");
     CHECK(layout_report(played.run, {}).find("dp             4      2 communicators: dp:0, dp:1") != std::string::npos);
 }
 
