@@ -80,7 +80,6 @@ Command compare_command(CommandLine& app);
 Command report_command(CommandLine& app);
 Command watch_command(CommandLine& app);
 Command timeline_command(CommandLine& app);
-Command export_command(CommandLine& app);
 Command fields_command(CommandLine& app);
 Command layout_command(CommandLine& app);
 Command digest_command(CommandLine& app);

@@ -105,15 +105,6 @@ Datatype datatype_of(std::string_view torch_name) {
     return Datatype::kNoDatatype;
 }
 
-std::string_view torch_name_of(Datatype datatype) {
-    for (const DatatypeRow& row : kDatatypes) {
-        if (row.datatype == datatype) {
-            return row.names[0];
-        }
-    }
-    return "Undefined";
-}
-
 namespace {
 
 // A program's author looks for Python first, where there are frames of both; for PyTorch's own last.

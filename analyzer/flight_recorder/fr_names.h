@@ -22,8 +22,6 @@ struct CallName {
 CallName parse_call_name(std::string_view profiling_name);
 
 Datatype datatype_of(std::string_view torch_name);
-// The other way round, in PyTorch's C++ words ("Float"); "Undefined" where it has none.
-std::string_view torch_name_of(Datatype datatype);
 
 // "train.py:212 in step": the innermost frame that is not PyTorch's own. Empty where there are no frames.
 std::string call_site(const format::fr::Dump& dump, const format::fr::Entry& entry);

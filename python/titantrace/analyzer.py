@@ -46,6 +46,11 @@ class Analyzer:
         for line in self.lines(command, *options):
             yield json.loads(line)
 
+    def document(self, command: str) -> Row:
+        """The one object that it prints."""
+        whole: Row = json.loads("".join(self.lines(command)))
+        return whole
+
     def fields(self) -> List[Row]:
         """The table of fields: what `show` lists, key by key."""
         return [json.loads(line) for line in self._listed("fields", [])]
@@ -59,7 +64,7 @@ class Analyzer:
         with running:
             assert running.stdout is not None
             for line in running.stdout:
-                if '"schema":' not in line or "error" not in json.loads(line):
+                if '"error":' not in line or '"schema":' not in line or "error" not in json.loads(line):
                     yield line
         if running.returncode not in _FITTING:
             raise Unusable(f"titan-analyze {command} failed (exit status {running.returncode})")

@@ -1,12 +1,12 @@
 """What titantrace recorded, for other tools: metrics for TensorBoard or Weights & Biases, all records as Parquet,
-Arrow, SQLite or JSON Lines, spans for OpenTelemetry, the summary for Prometheus."""
+Arrow, SQLite or JSON Lines, spans for OpenTelemetry, the summary for Prometheus, calls as PyTorch's Flight Recorder."""
 import argparse
 import math
 import os
 import sys
 from typing import Any, Dict, List, Set, Tuple
 
-from . import openmetrics, otlp, tables, torchtitan_logs
+from . import flight_recorder, openmetrics, otlp, tables, torchtitan_logs
 from .analyzer import Analyzer, Row, Unusable, package
 from .said import say
 
@@ -32,6 +32,11 @@ receiver of an OpenTelemetry collector reads it. One trace for each rank.
 
 --openmetrics: steps, spans, calls and metrics as titan-analyze summary sums them up, for node_exporter's textfile
 collector: run it every now and then, from cron.
+
+--flight-recorder: a file for each rank, as PyTorch's Flight Recorder writes them (pickles of plain data, version 2.10).
+Collectives are numbered from 1 there and from 0 here. Each pair of ranks that send to each other is a process group of
+its own, because fr_trace matches point-to-point calls only in groups of two. What the format has no place for is left
+out: reduction and root, streams, steps and spans, creation of communicators.
 """
 _EPILOG = """examples:
   python -m titantrace.export --tensorboard runs/llama dumps/     then: tensorboard --logdir runs
@@ -40,6 +45,8 @@ _EPILOG = """examples:
   python -m titantrace.export --sqlite records.db dumps/          then: sqlite3 records.db "SELECT * FROM fields"
   python -m titantrace.export --otlp spans.json dumps/            then: a collector with the receiver otlpjsonfile
   python -m titantrace.export --openmetrics /var/lib/node_exporter/titan.prom dumps/
+  python -m titantrace.export --flight-recorder fr/ dumps/
+  python -m torch.distributed.flight_recorder.fr_trace fr/ -p nccl_trace_rank_
 
 Exit status: 0 something was written, 1 nothing of that kind is on record, 2 unusable input or arguments, or a package
 is missing.
@@ -132,6 +139,8 @@ def _parser() -> argparse.ArgumentParser:
     to.add_argument("--otlp", metavar="FILE", help="write a new file of spans for OpenTelemetry")
     to.add_argument("--torchtitan", metavar="DIR", help="write markers as torchtitan's structured logger does")
     to.add_argument("--openmetrics", metavar="FILE", help="write, or replace, a file for Prometheus")
+    to.add_argument("--flight-recorder", metavar="DIR", help="write files for PyTorch's fr_trace: DIR must be empty")
+    parser.add_argument("--prefix", help=f"Flight Recorder: start of the names (default: {flight_recorder.PREFIX})")
     parser.add_argument("--offline", action="store_true", help="Weights & Biases: write into ./wandb, without network")
     parser.add_argument("--run", help="the run among the dumps (titan-analyze --list-runs; default: the newest)")
     parser.add_argument("--titan-analyze", metavar="PROGRAM", help="where it is (default: beside this Python, or PATH)")
@@ -161,6 +170,16 @@ def _export_tables(analyzer: Analyzer, format_name: str, place: str) -> int:
     return WRITTEN
 
 
+def _export_flight_recorder(analyzer: Analyzer, directory: str, prefix: str) -> int:
+    written = flight_recorder.write(analyzer, directory, prefix)
+    for note in written.notes:
+        say(f"titantrace.export: {note}", file=sys.stderr)
+    if not written.files:
+        return NOTHING
+    say(f"{written.files} file{'' if written.files == 1 else 's'}, {written.calls:,} calls are written: {directory}")
+    return WRITTEN
+
+
 def export(arguments: argparse.Namespace) -> int:
     analyzer = Analyzer(arguments.titan_analyze, arguments.dumps, ["--run", arguments.run] if arguments.run else [])
     for format_name in tables.FORMATS:
@@ -177,6 +196,9 @@ def export(arguments: argparse.Namespace) -> int:
         return WRITTEN if written else NOTHING
     if arguments.openmetrics is not None:
         return WRITTEN if openmetrics.write(analyzer, arguments.openmetrics) else NOTHING
+    if arguments.flight_recorder is not None:
+        return _export_flight_recorder(analyzer, arguments.flight_recorder,
+                                       flight_recorder.PREFIX if arguments.prefix is None else arguments.prefix)
     return _export_metrics(analyzer, arguments)
 
 
@@ -185,6 +207,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.offline and arguments.wandb is None:
         parser.error("--offline goes with --wandb")
+    if arguments.prefix is not None and arguments.flight_recorder is None:
+        parser.error("--prefix goes with --flight-recorder")
     try:
         return export(arguments)
     except Unusable as error:

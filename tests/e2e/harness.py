@@ -241,6 +241,12 @@ class Place:
     def dumped_ranks(self, run="e2e"):
         return {int(path.name[4:9]) for path in self.dump_files(run) if path.name.startswith("rank")}
 
+    def export(self, into, *options, dumps=None):
+        """What titantrace.export writes as files of PyTorch's Flight Recorder."""
+        return self.run([sys.executable, "-m", "titantrace.export", "--titan-analyze",
+                         BUILD / "analyzer" / "titan-analyze", "--flight-recorder", into, *options,
+                         dumps or self.dumps], self.env(preload=False, PYTHONPATH=ROOT / "python"))
+
     def ring_files(self):
         return sorted(self.rings.glob("titantrace-*/*.ring"))
 

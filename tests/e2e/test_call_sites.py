@@ -193,9 +193,7 @@ class CallSites(harness.Case):
 
     def export(self):
         into = self.place.path / "fr"
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into",
-                               into, "--no-rings"],
-                              self.place.env(preload=False))
+        done = self.place.export(into)
         self.assertEqual(done.status, 0, done.stderr)
         return into
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""titan-analyze export: hangs of simulated jobs, written as Flight Recorder files and read by PyTorch's own
-fr_trace."""
+"""titantrace.export --flight-recorder: hangs of simulated jobs, written as Flight Recorder files and read by PyTorch's
+own fr_trace."""
 
 import ast
 import collections
+import json
 import pickle
 import re
 import sys
@@ -25,9 +26,7 @@ CASES = {case.name: case for case in fault_cases.CASES}
 class Export(harness.Case):
     def export(self, *options, status=harness.HEALTHY):
         self.into = self.place.path / "fr"
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into",
-                               self.into,
-                               "--ring-dir", self.place.rings, *options], self.place.env(preload=False))
+        done = self.place.export(self.into, *options)
         self.assertEqual(done.status, status, done.stderr)
         return done
 
@@ -78,6 +77,64 @@ class Files(Export):
         self.assertEqual({path.stat().st_mode & 0o777 for path in self.into.iterdir()}, {0o600})
         again = self.export(status=harness.UNUSABLE)
         self.assertIn("not empty", again.stderr)
+
+    def test_what_does_not_hold_our_calls_is_refused(self):
+        self.train("--ranks", "2")
+        self.export()
+        digests = self.place.path / "digests"
+        made = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--into",
+                               digests], self.place.env(preload=False))
+        self.assertEqual(made.status, 0, made.stderr)
+        again = self.place.path / "again"
+        for source, words in ((self.into, "these are Flight Recorder dumps already"),
+                              (digests, "a digest does not hold all calls in full: export the dumps"),
+                              (self.place.path / "nowhere", "nowhere")):
+            done = self.place.export(again, dumps=source)
+            self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""), done.stderr)
+            self.assertIn(words, done.stderr)
+            self.assertFalse(again.exists())
+
+    def export_odd(self, *calls, ranks=(0,), issued_by_last=None):
+        """What comes of calls of a process in a communicator of three, of whom the second has no known rank."""
+        layout = {"processes": [{"ranks": ranks, "host": "h", "source": "dump", "dumped_realtime_ns": 9,
+                                 "timeout_ms": 7}],
+                  "communicators": [{"id": "c", "ids": ["c"], "name": "", "size": 3,
+                                     "all_ranks": [*ranks, None, 5] if ranks else [None, None, 5],
+                                     "issued": [0, None, issued_by_last]}]}
+        usual = {"rank": 0, "communicator": "c", "comm_rank": 0, "peer": -1, "state": "started", "progress": "started",
+                 "seq": 0, "op": "all_gather", "count": 2, "datatype": "float32", "entered_realtime_ns": 1,
+                 "gpu_started_realtime_ns": 2, "gpu_finished_realtime_ns": None}
+        rows = "".join(json.dumps({**usual, **call}) + "\n" for call in calls)
+        analyzer = self.place.path / "analyzer"
+        analyzer.write_text("#!/bin/sh\n"
+                            f"if [ $1 = layout ]; then cat << E\n{json.dumps(layout, indent=2)}\nE\n"
+                            f"else cat << E\n{rows}E\nfi\n")
+        analyzer.chmod(0o755)
+        return self.export("--titan-analyze", analyzer, status=harness.HEALTHY if ranks else harness.FINDINGS)
+
+    def test_what_has_no_place_there_is_said(self):
+        done = self.export_odd({"count": 2 ** 63}, {"op": "put_signal"}, {"op": "comm_init"}, {"op": "send", "peer": 1},
+                               {"op": "send", "peer": 0}, {"op": "recv", "peer": 2}, {"seq": 1, "state": "captured"},
+                               {"seq": 1, "communicator": "d"})
+        gather, receive = self.dumps()[0]["entries"]
+        self.assertEqual((gather["input_sizes"], gather["output_sizes"]), ([[2 ** 63 - 1]], [[2 ** 63 - 1]]))
+        self.assertEqual((gather["state"], gather["time_discovered_started_ns"], gather["timeout_ms"]),
+                         ("started", 9, 7))
+        self.assertEqual((receive["profiling_name"], receive["process_group"]),
+                         ("nccl:recv 0<-1", ("c.0-2", "undefined 0-2")))
+        self.assertEqual(done.stderr, """\
+titantrace.export: left out: calls of put_signal, which Flight Recorder does not have (1)
+titantrace.export: left out: sends and receives whose peer is not known, or is the caller itself (2)
+""")
+
+    def test_member_whose_calls_are_all_overwritten(self):
+        self.export_odd(*({"seq": seq} for seq in range(6)), issued_by_last=4)
+        self.assertEqual([entry["collective_seq_id"] for entry in self.dumps()[0]["entries"]], [5, 6])
+
+    def test_process_without_a_rank(self):
+        done = self.export_odd({"rank": -1}, ranks=())
+        self.assertEqual(done.stderr, "titantrace.export: left out: processes without a rank (1)\n")
+        self.assertEqual((done.stdout, list(self.into.iterdir())), ("", []))
 
     def test_prefix(self):
         self.train("--ranks", "2")

@@ -82,12 +82,14 @@ class Pages(harness.Case):
         harness.wait_for(lambda: len(self.place.dump_files("RUN")) == 8, 30, "8 dumps")
         shared = self.place.path / "shared"
         shutil.copytree(self.place.dumps, shared / "dumps")
-        self.paste("titan-analyze export dumps/ --into /shared/fr/")
+        exported = self.paste("python -m titantrace.export --flight-recorder /shared/fr/ dumps/")
+        self.assertEqual(exported.status, 0, exported.stderr)
         with tarfile.open(self.place.path / "job.tar.gz", "w:gz") as archive:
             archive.add(shared / "fr", "fr")
 
     def paste(self, command):
-        env = self.place.env(preload=False, SLURM_SUBMIT_DIR=self.place.path, SLURM_JOB_ID="17", NODE="0", COLUMNS=80)
+        env = self.place.env(preload=False, SLURM_SUBMIT_DIR=self.place.path, SLURM_JOB_ID="17", NODE="0", COLUMNS=80,
+                             PYTHONPATH=harness.ROOT / "python")
         env["PATH"] = ":".join([str(self.place.path / "bin"), str(harness.BUILD / "analyzer"),
                                 str(harness.BUILD / "tools"), env["PATH"]])
         env.pop("TITANTRACE_DIR")

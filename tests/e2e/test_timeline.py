@@ -202,8 +202,7 @@ class Timeline(harness.Case):
     def test_flight_recorder_files(self):
         self.train("--ranks", "2", "--steps", "4")
         into = self.place.path / "fr"
-        exported = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "export", self.place.dumps, "--into",
-                                   into], self.place.env(preload=False))
+        exported = self.place.export(into)
         self.assertEqual(exported.status, 0, exported.stderr)
         trace = self.read(self.draw(source=into))
         entries = int(re.search(r"files, ([\d,]+) calls", exported.stdout).group(1).replace(",", ""))
