@@ -80,8 +80,9 @@ with open(runs, "a") as log:
 bad = json.loads((root / "bad").read_text())[number]
 results = [{"name": "x:s / " + name, "result": "FAIL" if name in bad else "OK"} for name in names]
 logs = root / "build" / "meson-logs"
-(logs / "testlog.json").write_text("\\n".join(map(json.dumps, results)))
-(logs / "testlog.txt").write_text(f"log of run {number + 1}")
+for log, tests in ("others", results[:1]), ("timing", results[1:]):
+    (logs / f"{log}-timed.json").write_text("\\n".join(map(json.dumps, tests)))
+    (logs / f"{log}-timed.txt").write_text(f"{log} of run {number + 1}\\n")
 print(f"{len(names) - len(bad)} passed, {len(bad)} failed")
 sys.exit(bool(bad))
 """
@@ -118,7 +119,8 @@ class TestOften(unittest.TestCase):
 
     def test_failures_are_counted_by_test(self):
         ran, logs, _ = self.often([["b"], [], ["a", "b"]], "--keep-going")
-        self.assertEqual((ran.returncode, logs), (1, {"run-1.txt": "log of run 1", "run-3.txt": "log of run 3"}))
+        self.assertEqual((ran.returncode, logs), (1, {
+            f"run-{number}.txt": f"others of run {number}\ntiming of run {number}\n" for number in (1, 3)}))
         table = [line.split()[:2] for line in ran.stdout.splitlines() if re.match(r" +\d+/3 ", line)]
         self.assertEqual(table, [["2/3", "b"], ["1/3", "a"]])
         self.assertIn("run 2 of 3: 3 passed, 0 failed", ran.stdout)

@@ -18,7 +18,8 @@ class Tally(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".json") as log:
             log.write("\n".join(lines))
             log.flush()
-            ran = subprocess.run([str(self.root / "scripts" / "test-tally"), *options, log.name, str(status)],
+            ran = subprocess.run([str(self.root / "scripts" / "test-tally"), *options, str(status),
+                                  log.name, "/no/log"],
                                  capture_output=True, text=True)
         return ran.returncode, ran.stdout.splitlines()
 
