@@ -107,8 +107,7 @@ class Stacks(harness.Case):
         process = self.dump("many", THREADS=2000)
         silent = [thread for thread in process["threads"] if thread["outcome"]
                   == "no_answer"]  # of a machine under load
-        # They wake 100 times a second, which is more than a small machine has processors for: the rest is then left
-        # out.
+        # What a busy machine does not read in two seconds is left out.
         left_out = sum(int(note.split()[0]) for note in process["notes"]
                        if note.endswith("more threads are not in the dump"))
         self.assertEqual(len(self.threads_in(process, "asleep")) + len(silent) + left_out, 2000)
