@@ -116,16 +116,22 @@ class Clocks(Ranks):
     def sleep_of_the_machine(self, running_s):
         """All stand still; the counter goes on meanwhile, the clock that only runs while the machine does has
         stopped."""
-        self.start(rounds=3)
+        self.start(rounds=3, scenario="marked")
+        self.place.go("half1")
         self.round(1)
-        (self.place.meet / "round2").touch()
-        self.ranks[0].wait_says("round 2")
+        self.place.go("round2")
+        for rank in self.ranks:
+            rank.wait_says("in round 2")
+        time.sleep(0.3)  # rank 0 waits in its call for rank 1
         for rank in self.ranks:
             rank.signal(signal.SIGSTOP)
         time.sleep(5)
         self.jump(running_s=running_s)
         for rank in self.ranks:
             rank.signal(signal.SIGCONT)
+        time.sleep(0.5)
+        for name in ("half2", "half3"):
+            self.place.go(name)
         self.round(3)
         time.sleep(2.5)
         self.ends(dumps=0)

@@ -1,5 +1,6 @@
 #include "watchdog.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/clock.h"
@@ -7,6 +8,10 @@
 
 namespace titan::tracer {
 namespace {
+
+// Looks follow each other after an eighth of the timeout, a second at most. A thread that comes back so late had no
+// processor all the while, nor had the program's: nobody could finish a call.
+constexpr uint64_t kLeastStopNs = 2'000'000'000;
 
 template <typename T>
 T load(T& field) {
@@ -63,13 +68,18 @@ bool find_stuck(Session& session, WatchdogState& state, char* detail, size_t cap
         return false;
     }
     const uint64_t now = now_ticks();
+    if (state.looked_ticks != 0 && now > state.looked_ticks &&
+        ticks_to_ns(now - state.looked_ticks) > std::max(timeout_ns / 2, kLeastStopNs)) {
+        state.resumed_ticks = now;
+    }
+    state.looked_ticks = now;
     // A dump that was made because of a hang shows everything that hung then; the next call that hangs is news.
     auto stuck_ns = [&](uint64_t entered_ticks) {
         // A call from before the session comes from a thread that is shown another counter than ours.
         return entered_ticks < header.first_anchor.ticks || entered_ticks >= now ||
                        entered_ticks <= state.documented_ticks
                    ? uint64_t{0}
-                   : ticks_to_ns(now - entered_ticks);
+                   : ticks_to_ns(now - std::max(entered_ticks, state.resumed_ticks));
     };
     bool found = false;
     TextWriter text(detail, capacity_bytes);
