@@ -25,6 +25,7 @@ struct DiagnoseArguments {
     bool one_line = false;
     bool all = false;
     bool only_list = false;
+    double slow_percent = 5;
 };
 
 int run_diagnose(const DiagnoseArguments& arguments) {
@@ -37,7 +38,9 @@ int run_diagnose(const DiagnoseArguments& arguments) {
         say_jobs_of_node(load.ring_directories);
         return status;
     }
-    const Diagnosis diagnosis = diagnose(*run, arguments.options);
+    DiagnoseOptions options = arguments.options;
+    options.slow_share = arguments.slow_percent / 100;
+    const Diagnosis diagnosis = diagnose(*run, options);
     TextStyle style = command_line_style(common);
     style.rows = arguments.all ? 0 : style.rows;
     print_text(arguments.json       ? json_report(*run, diagnosis)
@@ -108,6 +111,9 @@ Command diagnose_command(CommandLine& app) {
              "the whole report, also on a terminal, which otherwise shows as much of it as fits");
     app.flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
     add_hang_after(app, arguments->options.hang_after_s);
+    app.option("--slow-percent", arguments->slow_percent,
+               "call what costs a step more than so much a finding (default: 5)")
+        .not_negative();
     return {&app, [arguments] {
                 if (arguments->common.paths.empty()) {
                     const int status = fail("no PATH given; try: titan-analyze dumps/   (--help shows more)");

@@ -149,18 +149,20 @@ Json cause_json(const SlowCauses& all, const SlowCause& cause) {
             {"cost_ms_per_step", cause.cost_ns * 1e-6},
             {"cost_fraction", all.share(cause)},
             {"evidence", cause.evidence},
+            {"next", std::string(next_step(cause))},
             {"sampled", sampled_json(cause.sampled)}};
 }
 
 // The cause that costs most, in a sentence.
-Section headline(const SlowCauses& slow) {
+Section headline(const SlowCauses& slow, bool late) {
     Section section{.id = "slow"};
     if (!slow.why_none.empty()) {
         section.blocks.emplace_back(Paragraph{slow.why_none});
     } else if (slow.causes.empty()) {
         section.blocks.emplace_back(
-            Paragraph{phrase("the step takes {}; nothing that the records show costs more than chance",
-                             fine_duration_text(slow.step_ns))});
+            Paragraph{late ? phrase("the step takes {}", fine_duration_text(slow.step_ns))
+                           : phrase("the step takes {}; nothing that the records show costs more than chance",
+                                    fine_duration_text(slow.step_ns))});
     } else {
         section.blocks.emplace_back(Paragraph{counterfactual_text(slow, slow.causes.front())});
     }
@@ -181,6 +183,7 @@ Section section_of(const SlowCauses& all, const SlowCause& cause) {
         items.items.emplace_back(evidence);
     }
     section.blocks.emplace_back(std::move(items));
+    section.blocks.emplace_back(Paragraph{phrase("next: {}", next_step(cause))});
     return section;
 }
 
@@ -281,7 +284,7 @@ Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow
 }
 
 // The basis of the numbers.
-Section basis(const Run& run, const Timing& timing) {
+Section basis(const Run& run, const Timing& timing, const SlowCauses& slow) {
     const TimeAxis& axis = timing.axes.front();
     Section section{.id = "basis"};
     section.blocks.emplace_back(Paragraph{
@@ -291,7 +294,7 @@ Section basis(const Run& run, const Timing& timing) {
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
         section.blocks.push_back(Paragraph{clocks});
     }
-    if (!any_late(timing)) {
+    if (!any_late(timing) && slow.causes.empty()) {
         section.blocks.push_back(Paragraph{"no rank is late by more than chance (--all shows how late each is)"});
     }
     if (const std::string unseen = unseen_text(run, timing); !unseen.empty()) {
@@ -305,7 +308,7 @@ Section basis(const Run& run, const Timing& timing) {
 std::string straggler_report(const Run& run, const Timing& timing, const SlowCauses& slow,
                              const StragglerOptions& options, const TextStyle& style) {
     Document document;
-    document.sections.push_back(headline(slow));
+    document.sections.push_back(headline(slow, any_late(timing)));
     for (const SlowCause& cause : slow.causes) {
         document.sections.push_back(section_of(slow, cause));
     }
@@ -318,7 +321,7 @@ std::string straggler_report(const Run& run, const Timing& timing, const SlowCau
                                               : why}}});
         return document_text(document, style);
     }
-    document.sections.push_back(basis(run, timing));
+    document.sections.push_back(basis(run, timing, slow));
     if (options.all || !options.ranks.empty() || any_late(timing)) {
         document.sections.push_back(table_of(run, timing, slow, options));
     }

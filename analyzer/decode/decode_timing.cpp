@@ -443,7 +443,8 @@ std::vector<StepProfile> steps_by_period(const Process& process) {
     }
     std::vector<StepProfile> steps;
     const CallPeriod period = period_of(process, places);
-    const Beat beat = period.calls == 0 ? Beat() : beat_of(process, places, period);
+    // One call that comes again and again says nothing of how many there are in a step.
+    const Beat beat = period.calls < 2 ? Beat() : beat_of(process, places, period);
     if (beat.row == kNoIndex) {
         return steps;
     }

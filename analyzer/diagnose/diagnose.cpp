@@ -82,9 +82,9 @@ void put_head_first(std::vector<Finding>& findings) {
     std::transform(ranked.begin(), ranked.end(), findings.begin(), [](Ranked& each) { return std::move(each.second); });
 }
 
-std::vector<Warning> add_timing(const Run& run, Diagnosis& diagnosis) {
+std::vector<Warning> add_timing(const Run& run, const DiagnoseOptions& options, Diagnosis& diagnosis) {
     Timing timing = analyze_timing(run);
-    std::vector<Warning> left_out = add_timing_findings(run, timing, diagnosis.findings);
+    std::vector<Warning> left_out = add_timing_findings(run, timing, options, diagnosis);
     diagnosis.clocks = std::move(timing.clocks);
     return left_out;
 }
@@ -166,7 +166,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     name_the_halted(run, diagnosis);
     put_head_first(findings);
     add_second_causes(evidence, findings);
-    const std::vector<Warning> left_out = add_timing(run, diagnosis);
+    const std::vector<Warning> left_out = add_timing(run, options, diagnosis);
     add_metric_findings(run, findings);
     add_health_findings(run, findings);
     admit_ignorance(run, diagnosis);

@@ -1,4 +1,4 @@
-// Lateness and slow collectives as findings.
+// Lateness, slow collectives and what else makes steps long, as findings.
 #include "timing_findings.h"
 
 #include <fmt/format.h>
@@ -143,6 +143,7 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
     }
     set_confidence(run, group, finding);
     const SlowCause* const cause = cause_of(slow, finding.ranks);
+    finding.next = cause == nullptr ? std::string_view() : next_step(*cause);
     finding.summary = phrase("{} {} {}: {}", ranks_fact(finding.ranks), group.size() > 1 ? "are late" : "is late",
                              pattern_text(slow, head, axis), cost_words(slow, cause, head, axis));
     if (!head.slow_part.empty()) {
@@ -236,9 +237,62 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
     return finding;
 }
 
+// What the replay finds, and no rank that is late explains.
+Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, const SlowCause& cause) {
+    Finding finding;
+    finding.kind = FindingKind::kSlowStep;
+    finding.hangs = false;
+    finding.ranks = cause.ranks;
+    finding.next = next_step(cause);
+    finding.confidence = Confidence::kLikely;
+    finding.doubt(!slow.missing.empty(), "records of all ranks, steps and launches");
+    if (finding.confidence == Confidence::kLikely) {
+        finding.would_confirm.emplace_back("a run without that: this is a replay of what was recorded");
+    }
+    finding.summary = phrase("{}{}: {} ({:.0f}% of the step)", what_text(cause),
+                             cause.since_step ? phrase(" since step {}", *cause.since_step) : Sentence(),
+                             counterfactual_text(slow, cause), 100 * slow.share(cause));
+    finding.evidence.insert(finding.evidence.end(), cause.evidence.begin(), cause.evidence.end());
+    for (const std::string& missing : slow.missing) {
+        finding.evidence.emplace_back(missing);
+    }
+    weigh_processors(run, finding);
+    if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
+        finding.evidence.push_back(clocks);
+    }
+    return finding;
+}
+
+bool is_told(const SlowCauses& slow, const SlowCause& cause, const std::vector<Finding>& findings) {
+    return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+        return finding.kind == FindingKind::kStraggler
+                   ? cause_of(slow, finding.ranks) == &cause
+                   : finding.kind == FindingKind::kSlowCollective && cause.of_class == CauseClass::kSlowLink;
+    });
+}
+
+void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow, double least_share,
+                    Diagnosis& diagnosis) {
+    for (const SlowCause& cause : slow.causes) {
+        if (slow.share(cause) < least_share) {
+            if (diagnosis.findings.empty()) {
+                diagnosis.slow = fmt::format("{:.1f}% of a step: {} (titan-analyze stragglers shows more)",
+                                             100 * slow.share(cause), what_text(cause));
+            }
+            return;
+        }
+        if (!is_told(slow, cause, diagnosis.findings)) {
+            diagnosis.findings.push_back(slow_step(run, timing, slow, cause));
+        }
+    }
+}
+
 }  // namespace
 
-std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings) {
+std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, const DiagnoseOptions& options,
+                                         Diagnosis& diagnosis) {
+    std::vector<Finding>& findings = diagnosis.findings;
+    const bool hangs = any_hangs(findings) || !diagnosis.waiting.empty();
     std::vector<const RankTiming*> late;
     for (const RankTiming& rank : timing.ranks) {
         if (rank.shape.pattern != LatePattern::kNone) {
@@ -268,7 +322,7 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, s
                          ranks_text(ranks))});
     }
     groups.resize(shown);
-    const SlowCauses slow = groups.empty() ? SlowCauses() : slow_causes(run, timing);
+    const SlowCauses slow = groups.empty() && hangs ? SlowCauses() : slow_causes(run, timing);
     for (const auto& group : groups) {
         findings.push_back(straggler(run, timing, slow, group));
     }
@@ -281,6 +335,9 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, s
                             fmt::format("slow collectives that cost less are not listed: {} more (titan-analyze "
                                         "stragglers has them)",
                                         timing.slow.size() - kMaxFindings)});
+    }
+    if (!hangs) {
+        add_slow_steps(run, timing, slow, options.slow_share, diagnosis);
     }
     return left_out;
 }

@@ -1,4 +1,4 @@
-// Stragglers and slow collectives as findings.
+// Stragglers, slow collectives and what else makes steps long, as findings.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,9 @@
 
 namespace titan::analyzer {
 
-// Appended: a hang stays the head. Steps are played only if somebody is late. Returns what is left out.
-std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, std::vector<Finding>& findings);
+// Appended: a hang stays the head, and where one is, steps are played only if somebody is late. Returns what is left
+// out.
+std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, const DiagnoseOptions& options,
+                                         Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

@@ -93,7 +93,9 @@ struct Finding {
     std::vector<int> waiting;  // ranks in the very call that the culprit has not made
     int64_t since_ns = 0;      // when the first of the victims began to wait
     int64_t waited_ns = 0;     // longest wait there, by the waiter's own clock, 0 unknown
+    std::string_view next;     // what to do about this one, where its kind alone does not tell
 
+    std::string_view remedy() const { return next.empty() ? row_of(kind).remedy : next; }
     bool since_known() const { return hangs && since_ns > 0 && since_ns < kLatestNs; }
     // Adds a reason for doubt, put as what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const Sentence& what_would_settle_it) {
@@ -126,6 +128,7 @@ struct Diagnosis {
     std::vector<Pending> waiting;   // the longest first; only where no finding hangs
     Clocks clocks;                  // clocks of the hosts
     std::vector<Warning> warnings;
+    std::string slow;         // what costs a step most, where it costs less than a finding must; for people
     std::string cannot_tell;  // reason for no verdict, neither a finding nor "nothing wrong"; empty if there is one
 };
 
@@ -145,7 +148,8 @@ constexpr std::string_view name_of(Outcome outcome) {
 }
 
 struct DiagnoseOptions {
-    double hang_after_s = 0;  // 0: derived from how long this run usually waits
+    double hang_after_s = 0;   // 0: derived from how long this run usually waits
+    double slow_share = 0.05;  // of a step: what costs more is a finding
 };
 
 }  // namespace titan::analyzer

@@ -43,7 +43,7 @@ Json findings_json(const Diagnosis& diagnosis) {
                         {"victims", rank_ranges(finding.victims)},
                         {"hangs", finding.hangs},
                         {"meaning", row_of(finding.kind).meaning},
-                        {"remedy", row_of(finding.kind).remedy}});
+                        {"remedy", finding.remedy()}});
     }
     return list;
 }

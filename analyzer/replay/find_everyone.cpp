@@ -39,6 +39,11 @@ size_t best_cut(const std::vector<double>& values) {
     return best;
 }
 
+std::string longer_text(double times) {
+    return times < 3 ? fmt::format("{:.0f}% longer than before", 100 * (times - 1))
+                     : fmt::format("{:.0f} times as long as before", times);
+}
+
 }  // namespace
 
 void find_everyone(CauseSearch& search) {
@@ -63,6 +68,9 @@ void find_everyone(CauseSearch& search) {
     const size_t cut = best_cut(of_steps);
     const double before = median_of(part_of(of_steps, 0, cut));
     const double behind = median_of(part_of(of_steps, cut, of_steps.size()));
+    if (before <= 0) {  // no work of their own to be longer than
+        return;
+    }
     const double spread =
         std::max(spread_of(part_of(of_steps, 0, cut)), spread_of(part_of(of_steps, cut, of_steps.size())));
     if (behind < kTimesBefore * before || behind - before < kAboveStepSpread * spread) {
@@ -86,8 +94,8 @@ void find_everyone(CauseSearch& search) {
     cause.of_class = CauseClass::kEveryone;
     cause.ranks = search.all_ranks();
     cause.since_step = search.since(cut);
-    cause.evidence.push_back(fmt::format("{} of {} ranks work {:.0f}% longer from step {} on than before", slower,
-                                         search.ranks(), 100 * (behind / before - 1), search.number_of(cut)));
+    cause.evidence.push_back(fmt::format("{} of {} ranks work {} from step {} on", slower, search.ranks(),
+                                         longer_text(behind / before), search.number_of(cut)));
     search.add(std::move(cause), amounts_ns);
 }
 

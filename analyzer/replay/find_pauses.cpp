@@ -25,8 +25,8 @@ constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes 
 constexpr double kTogetherShare = 0.6;  // share of the pausing ranks that pause in one step
 constexpr double kAtOnePlace = 0.95;    // share of the pauses
 constexpr double kElsewhere = 0.5;      // share of the work that is at that place
-constexpr size_t kLeastTimes = 2;
-constexpr double kAllPause = 0.5;  // share of the ranks
+constexpr size_t kLeastTimes = 4;       // three strokes are no period
+constexpr double kAllPause = 0.5;       // share of the ranks
 
 // What a rank is longer by than its peers in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseLimits limits) {

@@ -17,6 +17,7 @@ namespace {
 constexpr double kTimesLike = 1.4;    // times as long as its like
 constexpr double kLeastLike = 2;      // other routes
 constexpr double kLeastNs = 100'000;  // longer than its like
+constexpr double kAboveKnown = 2;     // and than what the method of observing resolves
 constexpr size_t kLeastCalls = 8;
 constexpr size_t kLeastSlowSteps = 4;  // where it is compared with its own past
 
@@ -35,7 +36,11 @@ using Like = std::tuple<OpKind, uint8_t, int32_t, uint32_t>;  // operation, size
 
 class SlowLinks {
   public:
-    explicit SlowLinks(CauseSearch& search) : search_(search) {}
+    explicit SlowLinks(CauseSearch& search) : search_(search) {
+        for (const int64_t known_ns : search.graph.known_ns) {
+            least_ns_ = std::max(least_ns_, kAboveKnown * static_cast<double>(known_ns));
+        }
+    }
 
     void find() {
         collect();
@@ -158,7 +163,7 @@ class SlowLinks {
         route.first_step = onset(route, usual_ns);
         route.slow_ns = median_in(route, route.first_step, search_.compared());
         return route.first_step + 2 < search_.compared() && route.slow_ns > kTimesLike * usual_ns &&
-               route.slow_ns > usual_ns + kLeastNs;
+               route.slow_ns > usual_ns + least_ns_;
     }
 
     bool is_slow_since(Route& route) const {
@@ -226,6 +231,7 @@ class SlowLinks {
     }
 
     CauseSearch& search_;
+    double least_ns_ = kLeastNs;
     std::map<Like, std::vector<Route>> likes_;
 };
 

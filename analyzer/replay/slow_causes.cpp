@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "cause_search.h"
 #include "host/words.h"
@@ -17,21 +18,27 @@ struct CauseRow {
     std::string_view name;
     std::string_view what;
     std::string_view without;
+    std::string_view next;
 };
 constexpr CauseRow kCauses[] = {
-#define CAUSE(id, name, what, without) {name, what, without},
+#define CAUSE(id, name, what, without, next) {name, what, without, next},
 #include "causes.def"
 };
 
 const CauseRow& row_of(CauseClass cause) { return kCauses[static_cast<size_t>(cause)]; }
 
 std::string whom_text(const SlowCause& cause) {
-    if (cause.of_class == CauseClass::kSlowHost || cause.of_class == CauseClass::kSlowLink) {
+    const bool is_link = cause.of_class == CauseClass::kSlowLink;
+    if (is_link && cause.hosts.empty()) {
+        return "between " + ranks_text(cause.ranks);
+    }
+    if (cause.of_class == CauseClass::kSlowHost || is_link) {
         std::string hosts;
         for (const std::string& host : cause.hosts) {
             hosts += (hosts.empty() ? "" : cause.hosts.back() == host ? " and " : ", ") + host;
         }
-        return (cause.hosts.size() == 1 ? "host " : "hosts ") + hosts;
+        const bool one = cause.hosts.size() == 1;
+        return (!is_link ? "" : one ? "within " : "between ") + std::string(one ? "host " : "hosts ") + hosts;
     }
     return cause.stage ? fmt::format("stage {}", *cause.stage) : ranks_text(cause.ranks);
 }
@@ -67,6 +74,27 @@ std::vector<SlowCause> causes_of(const Run& run, const Timing& timing, const Ste
     return causes;
 }
 
+// Of ranks that nobody does the same work as, only changes show.
+void tell_the_incomparable(const Run& run, const StepGraph& graph, SlowCauses& all) {
+    std::map<uint32_t, std::vector<int>> ranks_of;
+    for (size_t r = 0; r < graph.ranks(); ++r) {
+        ranks_of[graph.roles[r]].push_back(run.processes[graph.processes[r]].rank);
+    }
+    std::vector<int> alone;
+    for (const auto& [role, ranks] : ranks_of) {
+        if (ranks.size() == 1) {
+            alone.push_back(ranks.front());
+        }
+    }
+    std::sort(alone.begin(), alone.end());
+    if (!alone.empty()) {
+        all.missing.push_back(
+            fmt::format("no other rank does the work of {}: that {} slow all the time, the record "
+                        "could not tell",
+                        ranks_text(alone), alone.size() == 1 ? "it is" : "one of them is"));
+    }
+}
+
 // Where the ranks of a cause stood, if their stacks were sampled.
 void add_samples(const Run& run, SlowCauses& all) {
     for (SlowCause& cause : all.causes) {
@@ -83,6 +111,8 @@ void add_samples(const Run& run, SlowCauses& all) {
 std::string_view name_of(CauseClass cause) { return row_of(cause).name; }
 
 std::string what_text(const SlowCause& cause) { return filled(row_of(cause.of_class).what, whom_text(cause)); }
+
+std::string_view next_step(const SlowCause& cause) { return row_of(cause.of_class).next; }
 
 std::string counterfactual_text(const SlowCauses& all, const SlowCause& cause) {
     return fmt::format("the step takes {}; {} {}", fine_duration_text(all.step_ns),
@@ -120,6 +150,7 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
         all.missing.push_back(
             fmt::format("one of {} launches is watched: when the others ran is taken from other steps", graph.sample));
     }
+    tell_the_incomparable(run, graph, all);
     all.causes = causes_of(run, timing, graph);
     for (SlowCause& cause : all.causes) {
         settle_since(cause, timing);

@@ -20,7 +20,7 @@
 namespace titan::analyzer {
 
 enum class CauseClass : uint8_t {
-#define CAUSE(id, name, what, without) id,
+#define CAUSE(id, name, what, without, next) id,
 #include "causes.def"
 };
 
@@ -60,5 +60,7 @@ SlowCauses slow_causes(const Run& run, const Timing& timing);
 std::string counterfactual_text(const SlowCauses& all, const SlowCause& cause);
 // "the GPU of rank 37 is slow".
 std::string what_text(const SlowCause& cause);
+// What to do about it.
+std::string_view next_step(const SlowCause& cause);
 
 }  // namespace titan::analyzer

@@ -10,11 +10,13 @@
 #include "base/hash.h"
 #include "collective_instances.h"
 #include "graph_order.h"
+#include "group_words.h"
 #include "host/words.h"
 #include "node_chains.h"
 #include "run_ahead.h"
 #include "same_work.h"
 #include "unseen_launches.h"
+#include "whole_steps.h"
 
 namespace titan::analyzer {
 namespace {
@@ -36,40 +38,6 @@ struct Channel {
     std::deque<uint32_t> meetings;
 };
 
-struct StepRange {
-    int32_t first = 0;
-    int32_t last = -1;
-};
-
-// Steps whose calls are all there.
-StepRange whole_steps(const Process& process) {
-    StepRange range;
-    const size_t history = process.history.size();
-    if (process.steps.size() < 2 || process.call_times.empty() || process.call_times.size() > history) {
-        return range;
-    }
-    const size_t oldest = history - process.call_times.size();
-    // The step that the ring lost the beginning of is cut, too.
-    const bool cut = process.overwritten != 0 || oldest != 0;
-    for (size_t i = 0; i < process.steps.size(); ++i) {
-        const StepProfile& step = process.steps[i];
-        if (step.first_call < oldest + (cut ? 1 : 0) || step.first_call > history) {
-            continue;
-        }
-        if (range.last < range.first) {
-            range.first = step.step;
-        }
-        range.last = step.step;
-    }
-    return range;
-}
-
-const StepProfile* profile_of(const Process& process, int32_t step) {
-    const auto found = std::lower_bound(process.steps.begin(), process.steps.end(), step,
-                                        [](const StepProfile& one, int32_t wanted) { return one.step < wanted; });
-    return found == process.steps.end() || found->step != step ? nullptr : &*found;
-}
-
 class GraphBuilder {
   public:
     GraphBuilder(const Run& run, const Clocks& clocks) : run_(run), clocks_(clocks), all_roles_(roles_of(run)) {}
@@ -81,28 +49,41 @@ class GraphBuilder {
         for (const uint32_t process : graph_.processes) {
             clocks_are_good_ &= clocks_.aligned(process) && clocks_.bound_ns(process) <= kGoodClockNs;
             graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
-            known_ns_.push_back(resolution_ns(run_.processes[process]));
+            graph_.known_ns.push_back(resolution_ns(run_.processes[process]));
             add_process(process);
         }
         graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
         graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
         fill_nodes();
         put_in_order();
+        measure_steps_by_device();
         return std::move(graph_);
     }
 
   private:
     bool choose_steps() {
         std::vector<int> without;
+        std::vector<int> unmarked;
         int32_t first = INT32_MIN;
         int32_t last = INT32_MAX;
         bool any_moments = false;
+        bool any_marked = false;
+        std::vector<StepRange> ranges;
+        for (const Process& process : run_.processes) {
+            any_moments |= process.sees.moments;
+            ranges.push_back(process.sees.moments ? whole_steps(process) : StepRange());
+            any_marked |= !ranges.back().empty() && !process.steps_by_period;
+        }
         for (uint32_t p = 0; p < run_.processes.size(); ++p) {
             const Process& process = run_.processes[p];
-            any_moments |= process.sees.moments;
-            const StepRange steps = whole_steps(process);
-            if (!process.sees.moments || steps.last < steps.first) {
+            const StepRange steps = ranges[p];
+            if (steps.empty()) {
                 without.push_back(process.rank);
+                continue;
+            }
+            // A period of calls and a step that is marked are two things, and are numbered apart.
+            if (any_marked && process.steps_by_period) {
+                unmarked.push_back(process.rank);
                 continue;
             }
             graph_.processes.push_back(p);
@@ -117,7 +98,8 @@ class GraphBuilder {
                 !any_moments && !run_.processes.empty()
                     ? "these records tell how long calls took, but not when they ran: what the step would "
                       "take without a cause cannot be played"
-                    : "no steps are marked, and the calls repeat in no period: there is no step to speak of";
+                    : "no steps are marked, and the calls repeat in no period of several calls: there is no step to "
+                      "speak of";
             return false;
         }
         const int64_t steps = last < first ? 0 : int64_t{last} - first + 1;
@@ -136,6 +118,10 @@ class GraphBuilder {
             graph_.missing.push_back(
                 ranks_text(without) + (without.size() == 1 ? " has" : " have") +
                 " no whole steps on record: what others wait for there counts as time of the calls");
+        }
+        if (!unmarked.empty()) {
+            graph_.missing.push_back(ranks_text(unmarked) + (unmarked.size() == 1 ? " marks" : " mark") +
+                                     " no steps, others do: what these wait for there counts as time of the calls");
         }
         if (!run_.missing_ranks.empty()) {
             graph_.missing.push_back(ranks_text(run_.missing_ranks) +
@@ -161,6 +147,31 @@ class GraphBuilder {
         graph_.step_ns = known == 0 ? 0 : sum_ns / static_cast<double>(known);
     }
 
+    // From the end of one step's calls on the GPU to that of another's: marks of a host that runs ahead, and waits for
+    // its GPU every tenth step, are up to ten steps apart from what they mark.
+    void measure_steps_by_device() {
+        if (!graph_.by_device || graph_.sample > 1) {
+            return;
+        }
+        double sum_ns = 0;
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            int64_t first_ns = 0;
+            int64_t last_ns = 0;
+            graph_.for_each_step(r, [&](uint32_t first, uint32_t end) {
+                int64_t& ended_ns = graph_.nodes[first].step == 0 ? first_ns : last_ns;
+                const bool is_edge = graph_.nodes[first].step == 0 || graph_.nodes[first].step + 1 == graph_.steps;
+                for (uint32_t n = first; n < end && is_edge; ++n) {
+                    ended_ns = std::max(ended_ns, raw_[n].ended_ns);
+                }
+            });
+            if (first_ns == 0 || last_ns <= first_ns) {
+                return;
+            }
+            sum_ns += static_cast<double>(last_ns - first_ns) / (graph_.steps - 1);
+        }
+        graph_.step_ns = sum_ns / static_cast<double>(graph_.ranks());
+    }
+
     void add_process(uint32_t index) {
         const Process& process = run_.processes[index];
         const History& history = process.history;
@@ -178,6 +189,7 @@ class GraphBuilder {
         size_t profile = 0;
         int64_t entered_ns = process.call_times_from_ns;
         uint64_t calls_of_a_step = all_roles_[index];
+        GroupWords group;
         bool open = false;  // the newest node is of this process, and of the call before
         for (uint32_t i = 0; i < process.call_times.size(); ++i) {
             const CallTimes& times = process.call_times[i];
@@ -197,33 +209,15 @@ class GraphBuilder {
             add_call(index, call, times, entered_ns, static_cast<uint32_t>(step - graph_.first_step), joins);
             open = true;
             if (step == middle_step) {
-                calls_of_a_step = mix_hash(calls_of_a_step, words_of(process.members[call.row], call, joins));
+                if (!joins) {
+                    group.end(calls_of_a_step);
+                }
+                group.add(process.members[call.row], call);
             }
         }
+        group.end(calls_of_a_step);
         const auto role = static_cast<uint32_t>(role_numbers_.size());
         graph_.roles.push_back(role_numbers_.try_emplace(calls_of_a_step, role).first->second);
-    }
-
-    // Equal for ranks that make the same call at the same place of a step: stages of a pipeline take turns differently.
-    static uint64_t words_of(const Member& member, const CallSignature& call, bool joins) {
-        const bool pair = format::class_of(call.kind) == format::OpClass::p2p;
-        const uint64_t direction = !pair ? 0 : call.peer > member.rank ? 1 : 2;
-        return static_cast<uint64_t>(call.kind) << 40 | static_cast<uint64_t>(static_cast<uint32_t>(member.size)) << 4 |
-               direction << 1 | (joins ? 1 : 0);
-    }
-
-    // The profiles end with the newest whole step; what comes behind it has no step of its own here.
-    static uint32_t end_of_last(const Process& process) {
-        const StepProfile& last = process.steps.back();
-        const uint32_t oldest = process.history.size() - static_cast<uint32_t>(process.call_times.size());
-        int64_t entered_ns = process.call_times_from_ns;
-        for (uint32_t i = 0; i < process.call_times.size(); ++i) {
-            entered_ns += int64_t{process.call_times[i].since_before} * CallTimes::kUnitNs;
-            if (oldest + i > last.first_call && entered_ns >= last.end_ns) {
-                return oldest + i;
-            }
-        }
-        return process.history.size();
     }
 
     void add_call(uint32_t index, const CallSignature& call, const CallTimes& times, int64_t entered_ns, uint32_t step,
@@ -364,7 +358,8 @@ class GraphBuilder {
         }
         graph_.filled_in = true;
         for (size_t r = 0; r < graph_.ranks() && graph_.watched.empty(); ++r) {
-            known_ns_[r] = std::max({known_ns_[r], kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
+            graph_.known_ns[r] =
+                std::max({graph_.known_ns[r], kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
         }
     }
 
@@ -399,10 +394,10 @@ class GraphBuilder {
             fill_in_unseen();
         }
         complete_arrivals();
-        chain_nodes(raw_, known_ns_, came_, graph_);
-        find_those_ahead(raw_, known_ns_, graph_);
+        chain_nodes(raw_, graph_.known_ns, came_, graph_);
+        find_those_ahead(raw_, graph_.known_ns, graph_);
         fill_own_times();
-        bound_queued(raw_, known_ns_, graph_);
+        bound_queued(raw_, graph_.known_ns, graph_);
         mark_beside();
         fill_run_times();
     }
@@ -491,7 +486,7 @@ class GraphBuilder {
             const Process& process = run_.processes[graph_.processes[r]];
             const StepRoute& route = graph_.routes[graph_.meeting_route[meeting]];
             const bool sends = route.is_pair() && process.members[raw_[n].row].rank == route.from;
-            const auto known_ns = static_cast<double>(known_ns_[r]);
+            const auto known_ns = static_cast<double>(graph_.known_ns[r]);
             if (sends && raw_[n].ended_ns != 0 && common_ns(r, raw_[n].ended_ns) + known_ns < last_ns[meeting]) {
                 graph_.pieces[piece] |= StepGraph::kDoesNotWait;
             }
@@ -561,7 +556,6 @@ class GraphBuilder {
     std::vector<uint32_t> all_roles_;
     StepGraph graph_;
     std::vector<RawNode> raw_;
-    std::vector<int64_t> known_ns_;  // by rank: how late its device's times may be
     std::unordered_map<ChannelKey, Channel, HashOfKey> channels_;
     std::unordered_map<uint64_t, uint32_t> routes_;
     std::unordered_map<uint64_t, uint32_t> role_numbers_;

@@ -60,6 +60,7 @@ struct StepGraph {
     std::vector<uint32_t> last;           // by rank: the node that came last; kNoIndex: it has none
     std::vector<double> began_ns;         // a rank's first step, on one clock
     std::vector<double> tail_ns;          // from the end of its last node to that of its last step
+    std::vector<int64_t> known_ns;        // by rank: how late its device's times may be
     std::vector<float> carried_ns;        // by rank and step: time behind its calls, which counts to the next call
     std::vector<uint32_t> piece_begin;    // of node n: pieces [piece_begin[n], piece_begin[n + 1])
     std::vector<uint32_t> pieces;         // meetings, with kDoesNotWait

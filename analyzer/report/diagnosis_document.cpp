@@ -28,11 +28,14 @@ constexpr size_t kShownStacks = 2;
 constexpr size_t kShownFrames = 20;
 constexpr size_t kShownWaits = 4;
 
-Section healthy(const Run& run) {
+Section healthy(const Run& run, const std::string& slow) {
     Section section{.id = "nothing_wrong", .title = "NOTHING WRONG", .tone = Tone::kGood};
     section.lead = "nothing was pending for longer than usual at the moment of the dumps, and all recorded calls match";
     if (const int64_t step = newest_step(run); step >= 0) {
         section.blocks.push_back(Paragraph{phrase("newest step: {}", step)});
+    }
+    if (!slow.empty()) {
+        section.blocks.push_back(Paragraph{slow});
     }
     return section;
 }
@@ -176,7 +179,7 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis) {
                             .tone = Tone::kCaution,
                             .blocks = {Paragraph{diagnosis.cannot_tell}}});
     } else if (findings.empty() && diagnosis.waiting.empty()) {
-        sections.push_back(healthy(run));
+        sections.push_back(healthy(run, diagnosis.slow));
     }
     if (!diagnosis.waiting.empty()) {
         sections.push_back(waiting(diagnosis.waiting));

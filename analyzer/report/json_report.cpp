@@ -98,7 +98,7 @@ Json finding_json(const Run& run, const RankIndex& processes, const Finding& fin
         json["ends"] = ends;
     }
     json["hangs"] = finding.hangs;
-    json["remedy"] = row_of(finding.kind).remedy;
+    json["remedy"] = finding.remedy();
     return json;
 }
 

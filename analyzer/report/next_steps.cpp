@@ -43,7 +43,7 @@ class Advice {
         if (row_of(head_.kind).clue == Clue::calls) {
             call_sites();
         }
-        if (head_.kind == FindingKind::kStraggler) {
+        if (head_.kind == FindingKind::kStraggler || head_.kind == FindingKind::kSlowStep) {
             command(fmt::format("titan-analyze stragglers {}", input_), "what each cause costs");
         }
         calls_around_it();
@@ -64,7 +64,7 @@ class Advice {
         };
         const std::vector<int>& ranks = head_.ranks;
         if (ranks.empty() || !std::all_of(ranks.begin(), ranks.end(), left)) {
-            return std::string(row_of(head_.kind).remedy);
+            return std::string(head_.remedy());
         }
         const std::string whom = ranks_text(ranks);
         if (head_.kind == FindingKind::kRankDead) {
@@ -80,7 +80,7 @@ class Advice {
         }
         return head_.kind == FindingKind::kRankNotArrived
                    ? fmt::format("find out why {} left before the others: fewer batches, a break, a call of exit", whom)
-                   : std::string(row_of(head_.kind).remedy);
+                   : std::string(head_.remedy());
     }
 
     void by_pid(int rank, const Process& process) {

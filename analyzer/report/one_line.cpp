@@ -57,11 +57,12 @@ std::string finding_text(const Run& run, const Diagnosis& diagnosis) {
                        more_text(diagnosis.findings.size(), "more finding"));
 }
 
-std::string healthy_text(const Run& run) {
+std::string healthy_text(const Run& run, const std::string& slow) {
     const int64_t step = newest_step(run);
-    return fmt::format("nothing wrong: {} of {} on record{}", run.ranks.size(),
+    return fmt::format("nothing wrong: {} of {} on record{}{}", run.ranks.size(),
                        counted(std::max(run.ranks.size(), static_cast<size_t>(std::max(run.world_size, 0))), "rank"),
-                       step < 0 ? std::string() : fmt::format(", newest step {}", step));
+                       step < 0 ? std::string() : fmt::format(", newest step {}", step),
+                       slow.empty() ? std::string() : "; " + slow);
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ std::string one_line(const Run& run, const Diagnosis& diagnosis) {
                     shortened(diagnosis.waiting.front().summary.text(), kMostOfSummary) +
                     more_text(diagnosis.waiting.size(), "more wait");
             break;
-        case Outcome::kNothingWrong: text += healthy_text(run); break;
+        case Outcome::kNothingWrong: text += healthy_text(run, diagnosis.slow); break;
     }
     return printable(text);
 }

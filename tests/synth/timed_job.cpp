@@ -299,7 +299,7 @@ void TimedJob::fault_in_span(int r, int step, const std::string& span) {
 }
 
 void TimedJob::healthy_noise(int r, int step) {
-    if (!options_.noise) {
+    if (!options_.noise || !options_.hiccups) {
         return;
     }
     if (random() < 0.01) {

@@ -48,7 +48,8 @@ struct TimedOptions {
     int first_step = 0;
     bool step_marks = true;
     format::GpuProgressMethod method = format::GpuProgressMethod::kTiming;
-    bool noise = true;  // jitter, garbage collection, checkpoints, hiccups of loaders
+    bool noise = true;    // jitter
+    bool hiccups = true;  // and garbage collection, checkpoints, loaders that are not ready
     int checkpoint_every = 20;
     double clock_offset_ms = 0;  // hosts differ by up to that
     double clock_drift_ppm = 0;

@@ -455,9 +455,9 @@ struct Straggling {
         std::erase_if(timing.ranks, [](const auto& rank) { return rank.rank != 2; });
     }
     std::vector<Finding> findings() const {
-        std::vector<Finding> found;
-        titan::analyzer::add_timing_findings(run, timing, found);
-        return found;
+        titan::analyzer::Diagnosis found;
+        titan::analyzer::add_timing_findings(run, timing, {}, found);
+        return found.findings;
     }
     Run run;
     titan::analyzer::Timing timing;

@@ -10,9 +10,9 @@
 namespace titan::test {
 
 inline std::vector<analyzer::Finding> findings_of(const analyzer::Run& run) {
-    std::vector<analyzer::Finding> findings;
-    analyzer::add_timing_findings(run, analyzer::analyze_timing(run), findings);
-    return findings;
+    analyzer::Diagnosis diagnosis;
+    analyzer::add_timing_findings(run, analyzer::analyze_timing(run), {}, diagnosis);
+    return diagnosis.findings;
 }
 
 }  // namespace titan::test

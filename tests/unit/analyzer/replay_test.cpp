@@ -6,8 +6,10 @@
 
 #include "analyze_timing.h"
 #include "correlation.h"
+#include "diagnose.h"
 #include "replay.h"
 #include "robust.h"
+#include "same_work.h"
 #include "slow_causes.h"
 #include "timed_files.h"
 #include "timing_draw.h"
@@ -265,4 +267,112 @@ TEST_CASE("replay: what cannot be played is said, and nothing is told") {
     TimedOptions short_one = quiet_job(1);
     short_one.steps = 3;
     CHECK(!Slow(short_one).causes.why_none.empty());
+}
+
+TEST_CASE("replay: what costs a step more than the limit is a finding, what costs less one line") {
+    TimedOptions paused = quiet_job(2);
+    paused.fault.pattern = TimedFault::kPeriodic;
+    paused.fault.every = 7;
+    paused.fault.span = "";
+    paused = with_fault(paused, TimedFault::kSlowSpan, TimedFault::kEveryRank, 0);
+    paused.fault.share = 1;
+    const Slow slow(paused);
+    REQUIRE(!slow.causes.causes.empty());
+    const SlowCause& cause = slow.causes.causes.front();
+    REQUIRE(slow.causes.share(cause) > 0.05);
+    const analyzer::Diagnosis told = analyzer::diagnose(slow.run);
+    REQUIRE(!told.findings.empty());
+    const analyzer::Finding& finding = told.findings.front();
+    CHECK(finding.kind == analyzer::FindingKind::kSlowStep);
+    CHECK(finding.ranks == cause.ranks);
+    CHECK(finding.summary.text().find(counterfactual_text(slow.causes, cause)) != std::string::npos);
+    CHECK(finding.remedy() == next_step(cause));
+    CHECK(told.slow.empty());
+
+    const analyzer::Diagnosis below = analyzer::diagnose(slow.run, {.slow_share = slow.causes.share(cause) + 0.01});
+    CHECK(outcome_of(below) == analyzer::Outcome::kNothingWrong);
+    CHECK(below.slow.find(what_text(cause)) != std::string::npos);
+    CHECK(analyzer::diagnose(Slow(quiet_job(2)).run).slow.empty());
+
+    // A rank that is late is told as that, once, and with what to do about its cause.
+    const analyzer::Diagnosis late =
+        analyzer::diagnose(Slow(with_fault(quiet_job(2), TimedFault::kSlowKernels, 5, 0)).run);
+    REQUIRE(late.findings.size() == 1);
+    CHECK(late.findings.front().kind == analyzer::FindingKind::kStraggler);
+    CHECK(late.findings.front().remedy().find("nvidia-smi") != std::string::npos);
+}
+
+TEST_CASE("replay: marked steps and periods of calls are not mixed") {
+    Slow slow(quiet_job(3));
+    const double marked_ns = slow.causes.step_ns;
+    for (analyzer::Process& process : slow.run.processes) {
+        if (process.rank >= 6) {  // four steps are one period
+            process.steps_by_period = true;
+            for (size_t i = 0; i < process.steps.size(); ++i) {
+                process.steps[i].end_ns += 3 * (process.steps[i].end_ns - process.steps[i].begin_ns);
+            }
+        }
+    }
+    slow.look();
+    REQUIRE(slow.causes.why_none.empty());
+    CHECK(!slow.causes.by_period);
+    CHECK(slow.causes.step_ns == doctest::Approx(marked_ns).epsilon(0.02));
+    REQUIRE(!slow.causes.missing.empty());
+    CHECK(slow.causes.missing.front().starts_with("ranks 6-7 mark no steps, others do"));
+}
+
+TEST_CASE("replay: a host that runs ahead of its GPU makes the step no shorter") {
+    Slow slow(quiet_job(4));
+    const double step_ns = slow.causes.step_ns;
+    const size_t steps = slow.causes.steps;
+    constexpr size_t kAhead = 9;
+    for (analyzer::Process& process : slow.run.processes) {
+        // The marks of the last steps come at once, and the GPU has not come to their calls.
+        const size_t first = process.steps.size() - kAhead;
+        const int64_t now_ns = process.steps[first].begin_ns;
+        for (size_t i = first; i < process.steps.size(); ++i) {
+            process.steps[i].begin_ns = now_ns + static_cast<int64_t>(i - first) * 1'000'000;
+            process.steps[i].end_ns = process.steps[i].begin_ns + 1'000'000;
+        }
+        const size_t oldest = process.history.size() - process.call_times.size();
+        for (size_t i = process.steps[first].first_call - oldest; i < process.call_times.size(); ++i) {
+            process.call_times[i].since_before =
+                i == process.steps[first].first_call - oldest ? process.call_times[i].since_before : 1;
+            process.call_times[i].started = process.call_times[i].ended = format::kNoIndex;
+        }
+    }
+    slow.look();
+    REQUIRE(slow.causes.why_none.empty());
+    CHECK(slow.causes.steps <= steps - kAhead + 1);
+    CHECK(slow.causes.step_ns == doctest::Approx(step_ns).epsilon(0.02));
+}
+
+TEST_CASE("replay: ranks of an all-to-all do the same work, stages of a pipeline do not") {
+    CHECK(analyzer::is_all_to_all(4, 3, 3));
+    CHECK(analyzer::is_all_to_all(8, 4, 7));
+    CHECK(!analyzer::is_all_to_all(8, 2, 2));  // a stage and its neighbours
+    CHECK(!analyzer::is_all_to_all(4, 2, 2));
+    CHECK(!analyzer::is_all_to_all(4, 3, 0));  // a scatter
+    CHECK(!analyzer::is_all_to_all(2, 1, 1));  // as two stages do
+    const auto roles = [](int reach) {
+        analyzer::Run run;
+        for (int rank = 0; rank < 4; ++rank) {
+            analyzer::Process process;
+            process.texts.emplace_back();
+            analyzer::Member member;
+            member.rank = rank;
+            member.size = 4;
+            for (int peer = 0; peer < 4; ++peer) {
+                if (peer != rank && std::abs(peer - rank) <= reach) {
+                    member.sent.emplace_back(peer, 1);
+                    member.received.emplace_back(peer, 1);
+                }
+            }
+            process.members.push_back(std::move(member));
+            run.processes.push_back(std::move(process));
+        }
+        return analyzer::roles_of(run);
+    };
+    CHECK(roles(3) == std::vector<uint32_t>{0, 0, 0, 0});
+    CHECK(roles(1) == std::vector<uint32_t>{0, 1, 1, 2});
 }

@@ -76,10 +76,10 @@ TEST_CASE("files: sure is who is late whoever is left out, and stands out of wha
     const analyzer::Run run = job.run();
     analyzer::Timing timing = analyzer::analyze_timing(run);
     const auto confidence = [](const analyzer::Run& of, const analyzer::Timing& told) {
-        std::vector<Finding> findings;
-        analyzer::add_timing_findings(of, told, findings);
-        REQUIRE(findings.size() == 1);
-        return findings.front().confidence;
+        analyzer::Diagnosis found;
+        analyzer::add_timing_findings(of, told, {}, found);
+        REQUIRE(found.findings.size() == 1);
+        return found.findings.front().confidence;
     };
     analyzer::RankTiming& slow = timing.ranks[2];
     CHECK(slow.vanishes_without.empty());

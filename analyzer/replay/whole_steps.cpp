@@ -1,0 +1,78 @@
+#include "whole_steps.h"
+
+#include <algorithm>
+
+namespace titan::analyzer {
+namespace {
+
+// Behind the newest call that the GPU has ended: a host that runs ahead has made many more. All calls where ends are
+// not seen, or of a sample alone.
+size_t end_of_ended(const Process& process) {
+    const size_t history = process.history.size();
+    if (!process.gpu_progress || process.gpu_sample > 1) {
+        return history;
+    }
+    const auto newest = std::find_if(process.call_times.rbegin(), process.call_times.rend(),
+                                     [](const CallTimes& times) { return times.ended != kNoIndex; });
+    return newest == process.call_times.rend() ? history
+                                               : history - static_cast<size_t>(newest - process.call_times.rbegin());
+}
+
+}  // namespace
+
+uint32_t end_of_last(const Process& process) {
+    const StepProfile& last = process.steps.back();
+    const uint32_t oldest = process.history.size() - static_cast<uint32_t>(process.call_times.size());
+    int64_t entered_ns = process.call_times_from_ns;
+    for (uint32_t i = 0; i < process.call_times.size(); ++i) {
+        entered_ns += int64_t{process.call_times[i].since_before} * CallTimes::kUnitNs;
+        if (oldest + i > last.first_call && entered_ns >= last.end_ns) {
+            return oldest + i;
+        }
+    }
+    return process.history.size();
+}
+
+StepRange whole_steps(const Process& process) {
+    StepRange range;
+    const size_t history = process.history.size();
+    if (process.steps.size() < 2 || process.call_times.empty() || process.call_times.size() > history) {
+        return range;
+    }
+    const size_t oldest = history - process.call_times.size();
+    const size_t ended = end_of_ended(process);
+    const auto is_pending = [&](uint32_t place) {
+        return place >= ended && format::moves_data(process.history[place].kind) && !process.history[place].captured;
+    };
+    // The step that the ring lost the beginning of is cut, too.
+    const bool cut = process.overwritten != 0 || oldest != 0;
+    for (size_t i = 0; i < process.steps.size(); ++i) {
+        const StepProfile& step = process.steps[i];
+        if (step.first_call < oldest + (cut ? 1 : 0) || step.first_call > history) {
+            continue;
+        }
+        const bool is_last = i + 1 == process.steps.size();
+        const auto end = static_cast<uint32_t>(
+            std::min<size_t>(history, is_last ? end_of_last(process) : process.steps[i + 1].first_call));
+        bool pending = false;
+        for (auto place = static_cast<uint32_t>(std::max<size_t>(ended, step.first_call)); place < end; ++place) {
+            pending |= is_pending(place);
+        }
+        if (pending) {
+            break;
+        }
+        if (range.empty()) {
+            range.first = step.step;
+        }
+        range.last = step.step;
+    }
+    return range;
+}
+
+const StepProfile* profile_of(const Process& process, int32_t step) {
+    const auto found = std::lower_bound(process.steps.begin(), process.steps.end(), step,
+                                        [](const StepProfile& one, int32_t wanted) { return one.step < wanted; });
+    return found == process.steps.end() || found->step != step ? nullptr : &*found;
+}
+
+}  // namespace titan::analyzer
