@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "call_period.h"
+#include "step_streams.h"
 #include "sum_durations.h"
 
 namespace titan::analyzer {
@@ -540,6 +541,7 @@ void decode_timing(const format::RingImage& image, TextTable& texts, Process& pr
         process.steps.erase(process.steps.begin(), process.steps.end() - static_cast<std::ptrdiff_t>(kMaxSteps));
     }
     place_steps(process, process.steps);
+    process.step_streams = step_streams(image, process);
     keep_call_times(host, process);
     for (StepProfile& step : process.steps) {
         measure(host, step);

@@ -274,16 +274,20 @@ bool is_told(const SlowCauses& slow, const SlowCause& cause, const std::vector<F
 void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow, double least_share,
                     Diagnosis& diagnosis) {
     for (const SlowCause& cause : slow.causes) {
-        if (slow.share(cause) < least_share) {
-            if (diagnosis.findings.empty()) {
-                diagnosis.slow = fmt::format("{:.1f}% of a step: {} (titan-analyze stragglers shows more)",
-                                             100 * slow.share(cause), what_text(cause));
+        const double share = slow.share(cause);
+        const std::optional<std::string> processors =
+            explained_by_processors(run, cause.ranks, share, is_of_hosts(cause.of_class) && cause.slow_part.empty());
+        if (share >= least_share && !processors) {
+            if (!is_told(slow, cause, diagnosis.findings)) {
+                diagnosis.findings.push_back(slow_step(run, timing, slow, cause));
             }
-            return;
+        } else if (diagnosis.slow.empty()) {
+            diagnosis.slow = fmt::format("{:.1f}% of a step: {}{}", 100 * share, what_text(cause),
+                                         processors ? "; " + *processors : " (titan-analyze stragglers shows more)");
         }
-        if (!is_told(slow, cause, diagnosis.findings)) {
-            diagnosis.findings.push_back(slow_step(run, timing, slow, cause));
-        }
+    }
+    if (!diagnosis.findings.empty()) {
+        diagnosis.slow.clear();
     }
 }
 

@@ -183,6 +183,18 @@ struct CallTimes {
 };
 static_assert(sizeof(CallTimes) == 16);
 
+// One piece of a step as the process's streams order it: a call of NCCL (or a group), or the other work that a stream
+// does between two events. What it waits for is told as how many pieces before it that is, also into the step before.
+struct StreamPiece {
+    uint64_t kernels = 0;  // equal for the same work of this process; 0: a call
+    uint32_t row = kNoIndex;
+    OpKind kind{};
+    uint16_t waits_for = 0;  // on its own stream; 0 nothing, as the following
+    uint16_t and_for = 0;    // by an event
+
+    bool is_call() const { return row != kNoIndex; }
+};
+
 // Time in a span by itself, without its inner spans and without blocking CUDA calls and NCCL's calls.
 struct SpanTime {
     int64_t busy_ns = 0;
@@ -482,9 +494,10 @@ struct Process {
     std::vector<std::pair<uint32_t, uint32_t>> labels;  // titan_label: texts of key and value, the newest of each key
     std::vector<StepProfile> steps;                     // the newest ones that ended, in order
     std::vector<SpanTime> step_spans;
-    bool steps_by_period = false;       // the program marks none: they are what its calls repeat
-    int64_t call_times_from_ns = 0;     // the first of call_times was entered
-    std::vector<CallTimes> call_times;  // of the newest calls in `history`, up to its end
+    bool steps_by_period = false;           // the program marks none: they are what its calls repeat
+    int64_t call_times_from_ns = 0;         // the first of call_times was entered
+    std::vector<CallTimes> call_times;      // of the newest calls in `history`, up to its end
+    std::vector<StreamPiece> step_streams;  // of each step; empty where the record does not show it
     // Libraries of this process that move data between GPUs unrecorded: "NVSHMEM (nvshmem_bootstrap_uid.so.3)".
     std::vector<std::string> unrecorded;
     std::vector<std::string> texts;  // those that are referred to; [0] is empty

@@ -27,7 +27,8 @@ ExcessWork::ExcessWork(const CauseSearch& search, Against against)
       host_late_ns_(search.ranks(), search.steps()),
       busy_ns_(search.ranks(), search.steps()) {
     find_peers(search, against);
-    work_ns_ = excess_of(against == Against::kOtherHosts ? search.surplus_ns() : search.left_ns);
+    work_ns_ =
+        excess_of(against == Against::kOtherHosts && !search.graph.by_streams ? search.surplus_ns() : search.left_ns);
     host_late_ns_ = excess_of(search.work.host_late_ns);
     busy_ns_ = excess_of(search.work.of(HostPart::kBusy));
     for (size_t r = 0; r < search.ranks(); ++r) {

@@ -25,7 +25,8 @@ constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes 
 constexpr double kTogetherShare = 0.6;  // share of the pausing ranks that pause in one step
 constexpr double kAtOnePlace = 0.95;    // share of the pauses
 constexpr double kElsewhere = 0.5;      // share of the work that is at that place
-constexpr size_t kLeastTimes = 4;       // three strokes are no period
+constexpr size_t kLeastTimes = 5;       // few strokes are no period
+constexpr double kRegular = 0.8;        // share of the distances between strokes
 constexpr double kAllPause = 0.5;       // share of the ranks
 
 // What a rank is longer by than its peers in the steps in which it stands out, if these are few.
@@ -190,7 +191,7 @@ void find_pauses_of_all(CauseSearch& search) {
     }
     const double every = median_of(distances);
     const auto regular = std::count(distances.begin(), distances.end(), every);
-    if (every < 2 || static_cast<size_t>(regular) * 2 < distances.size()) {
+    if (every < 2 || static_cast<double>(regular) < kRegular * static_cast<double>(distances.size())) {
         return;
     }
     SlowCause cause;

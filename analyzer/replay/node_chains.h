@@ -16,7 +16,10 @@ struct RawNode {
     uint32_t step = 0;
     uint32_t row = kNoIndex;
     OpKind kind{};
-    bool is_estimate = false;  // nobody saw it: its times are those of other steps
+    bool is_estimate = false;   // nobody saw it: its times are those of other steps
+    uint32_t piece = kNoIndex;  // of Process::step_streams
+
+    bool is_call() const { return row != kNoIndex; }
 };
 
 // Fills `before`, `after` and `after_end` of the nodes, and `last`. `known_ns`: by rank, how late its device's times

@@ -38,11 +38,14 @@ class Player {
 
     void arrive(uint32_t n) {
         const StepNode& node = graph_.nodes[n];
-        const double since_ns = node.before == kNoIndex ? graph_.began_ns[graph_.rank_of(n)]
-                                : node.after_end        ? end_of(node.before)
-                                                        : arrived_ns_[node.before];
+        double since_ns = node.before == kNoIndex ? graph_.began_ns[graph_.rank_of(n)]
+                          : node.after_end        ? end_of(node.before)
+                                                  : arrived_ns_[node.before];
+        if (node.after_both && node.after != kNoIndex) {
+            since_ns = std::max(since_ns, end_of(node.after));
+        }
         arrived_ns_[n] = since_ns + static_cast<double>(durations_.own_ns[n]);
-        if (node.after != kNoIndex) {
+        if (!node.after_both && node.after != kNoIndex) {
             arrived_ns_[n] = std::max(arrived_ns_[n], end_of(node.after));
         }
         for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <deque>
 #include <unordered_map>
+#include <utility>
 
 #include "base/hash.h"
 #include "collective_instances.h"
@@ -15,6 +16,7 @@
 #include "node_chains.h"
 #include "run_ahead.h"
 #include "same_work.h"
+#include "stream_chains.h"
 #include "unseen_launches.h"
 #include "whole_steps.h"
 
@@ -45,6 +47,11 @@ class GraphBuilder {
     StepGraph build() {
         if (!choose_steps()) {
             return std::move(graph_);
+        }
+        graph_.by_streams = graph_.by_device && graph_.sample == 1;
+        for (const uint32_t process : graph_.processes) {
+            orders_.push_back(&run_.processes[process].step_streams);
+            graph_.by_streams &= !orders_.back()->empty();
         }
         for (const uint32_t process : graph_.processes) {
             clocks_are_good_ &= clocks_.aligned(process) && clocks_.bound_ns(process) <= kGoodClockNs;
@@ -161,7 +168,7 @@ class GraphBuilder {
                 int64_t& ended_ns = graph_.nodes[first].step == 0 ? first_ns : last_ns;
                 const bool is_edge = graph_.nodes[first].step == 0 || graph_.nodes[first].step + 1 == graph_.steps;
                 for (uint32_t n = first; n < end && is_edge; ++n) {
-                    ended_ns = std::max(ended_ns, raw_[n].ended_ns);
+                    ended_ns = raw_[n].is_call() ? std::max(ended_ns, raw_[n].ended_ns) : ended_ns;
                 }
             });
             if (first_ns == 0 || last_ns <= first_ns) {
@@ -190,6 +197,7 @@ class GraphBuilder {
         int64_t entered_ns = process.call_times_from_ns;
         uint64_t calls_of_a_step = all_roles_[index];
         GroupWords group;
+        order_ = StepOrder(process.step_streams);
         bool open = false;  // the newest node is of this process, and of the call before
         for (uint32_t i = 0; i < process.call_times.size(); ++i) {
             const CallTimes& times = process.call_times[i];
@@ -206,6 +214,9 @@ class GraphBuilder {
                 continue;
             }
             const bool joins = open && (times.sequence & CallTimes::kWithBefore) != 0;
+            if (graph_.by_streams && !joins) {
+                add_work_before(call, static_cast<uint32_t>(step - graph_.first_step));
+            }
             add_call(index, call, times, entered_ns, static_cast<uint32_t>(step - graph_.first_step), joins);
             open = true;
             if (step == middle_step) {
@@ -215,9 +226,37 @@ class GraphBuilder {
                 group.add(process.members[call.row], call);
             }
         }
+        if (graph_.by_streams) {
+            end_order();
+            for (const StreamPiece& piece : process.step_streams) {
+                calls_of_a_step = mix_hash(calls_of_a_step, uint64_t{piece.waits_for} << 16 | piece.and_for);
+            }
+        }
         group.end(calls_of_a_step);
         const auto role = static_cast<uint32_t>(role_numbers_.size());
         graph_.roles.push_back(role_numbers_.try_emplace(calls_of_a_step, role).first->second);
+    }
+
+    // The work that the streams have before this call.
+    void add_work_before(const CallSignature& call, uint32_t step) {
+        if (raw_.size() == graph_.begin.back() || raw_.back().step != step) {
+            end_order();
+            order_.begin_step();
+        }
+        order_.pass_work([&](uint32_t piece) { add_work(piece, step); });
+        piece_ = order_.pass_call(call);
+    }
+
+    void add_work(uint32_t piece, uint32_t step) {
+        graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
+        raw_.push_back({0, 0, 0, step});
+        raw_.back().piece = piece;
+    }
+
+    // Behind the last call of a step.
+    void end_order() {
+        order_.pass_work([&](uint32_t piece) { add_work(piece, raw_.back().step); });
+        order_.leave();
     }
 
     void add_call(uint32_t index, const CallSignature& call, const CallTimes& times, int64_t entered_ns, uint32_t step,
@@ -228,6 +267,7 @@ class GraphBuilder {
         if (!joins) {
             graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
             raw_.push_back({entered_ns, 0, 0, step, call.row, call.kind});
+            raw_.back().piece = std::exchange(piece_, kNoIndex);
         }
         RawNode& node = raw_.back();
         const int64_t started_ns = at(times.started);
@@ -304,6 +344,9 @@ class GraphBuilder {
             int64_t ended_ns = 0;
             for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
                 RawNode& node = raw_[n];
+                if (!node.is_call()) {
+                    continue;
+                }
                 if (node.arrived_ns == 0) {
                     node.arrived_ns = std::max(node.entered_ns, ended_ns);
                 }
@@ -313,40 +356,10 @@ class GraphBuilder {
         }
     }
 
-    // By rank: when its steps began, as far as the host had waited for the GPU then; between such moments evenly.
-    std::vector<int64_t> moments_of(size_t r) const {
-        const Process& process = run_.processes[graph_.processes[r]];
-        std::vector<int64_t> begin_ns(graph_.steps + 1, 0);
-        std::vector<size_t> known;
-        for (size_t s = 0; s <= graph_.steps; ++s) {
-            const StepProfile* const before = profile_of(process, graph_.first_step + static_cast<int32_t>(s) - 1);
-            if (before != nullptr && before->sync_ns > 0) {
-                begin_ns[s] = before->end_ns;
-                known.push_back(s);
-            }
-        }
-        if (known.size() < 2) {
-            return {};
-        }
-        const auto step_ns = static_cast<double>(begin_ns[known.back()] - begin_ns[known.front()]) /
-                             static_cast<double>(known.back() - known.front());
-        for (size_t s = 0, i = 0; s <= graph_.steps; ++s) {
-            i += i + 1 < known.size() && known[i + 1] <= s ? 1 : 0;
-            const size_t from = known[i];
-            const bool between = s > from && i + 1 < known.size();
-            const double every_ns = !between ? step_ns
-                                             : static_cast<double>(begin_ns[known[i + 1]] - begin_ns[from]) /
-                                                   static_cast<double>(known[i + 1] - from);
-            begin_ns[s] =
-                begin_ns[from] + static_cast<int64_t>((static_cast<double>(s) - static_cast<double>(from)) * every_ns);
-        }
-        return begin_ns;
-    }
-
     void fill_in_unseen() {
         StepMoments moments;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
-            moments.push_back(moments_of(r));
+            moments.push_back(moments_of(run_.processes[graph_.processes[r]], graph_));
         }
         find_watched_steps();
         for (RawNode& node : raw_) {
@@ -394,10 +407,16 @@ class GraphBuilder {
             fill_in_unseen();
         }
         complete_arrivals();
-        chain_nodes(raw_, graph_.known_ns, came_, graph_);
-        find_those_ahead(raw_, graph_.known_ns, graph_);
+        if (graph_.by_streams) {
+            chain_by_streams(orders_, graph_.known_ns, raw_, came_, graph_);
+        } else {
+            chain_nodes(raw_, graph_.known_ns, came_, graph_);
+            find_those_ahead(raw_, graph_.known_ns, graph_);
+        }
         fill_own_times();
-        bound_queued(raw_, graph_.known_ns, graph_);
+        if (!graph_.by_streams) {
+            bound_queued(raw_, graph_.known_ns, graph_);
+        }
         mark_beside();
         fill_run_times();
     }
@@ -428,9 +447,12 @@ class GraphBuilder {
             for (const uint32_t n : came_[r]) {
                 StepNode& node = graph_.nodes[n];
                 const uint32_t before = node.before;
-                const int64_t since_ns = before == kNoIndex ? began_ns[r]
-                                         : node.after_end   ? raw_[before].ended_ns
-                                                            : raw_[before].arrived_ns;
+                int64_t since_ns = before == kNoIndex ? began_ns[r]
+                                   : node.after_end   ? raw_[before].ended_ns
+                                                      : raw_[before].arrived_ns;
+                if (node.after_both && node.after != kNoIndex) {
+                    since_ns = std::max(since_ns, raw_[node.after].ended_ns);
+                }
                 node.own_ns = static_cast<float>(raw_[n].arrived_ns - since_ns);  // below 0: seen late
                 node.host_late = raw_[n].entered_ns > since_ns &&
                                  raw_[n].entered_ns - since_ns > (raw_[n].arrived_ns - since_ns) / 2;
@@ -556,6 +578,9 @@ class GraphBuilder {
     std::vector<uint32_t> all_roles_;
     StepGraph graph_;
     std::vector<RawNode> raw_;
+    std::vector<const std::vector<StreamPiece>*> orders_;  // by rank
+    StepOrder order_;                                      // of the process at hand
+    uint32_t piece_ = kNoIndex;                            // of the call that comes next
     std::unordered_map<ChannelKey, Channel, HashOfKey> channels_;
     std::unordered_map<uint64_t, uint32_t> routes_;
     std::unordered_map<uint64_t, uint32_t> role_numbers_;

@@ -5,9 +5,10 @@
 //     rank 1   --------own--------> [node] --run--> ...                run: from the last arrival of those that meet
 //                                                                           there until the call ends
 //
-// A node is one call of a rank, or one group of calls; a meeting is a collective, or a send with its receive. Times
-// between two nodes are a rank's own: nobody else's time is in them, so that they may be edited and played again
-// (replay.h). No clock is compared where durations tell: who comes last to a collective waits least.
+// A node is one call of a rank, or one group of calls, or the work of a stream between two events; a meeting is a
+// collective, or a send with its receive. Times between two nodes are a rank's own: nobody else's time is in them, so
+// that they may be edited and played again (replay.h). No clock is compared where durations tell: who comes last to a
+// collective waits least.
 //
 // Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. A call that
 // overlaps with its rank's computation holds up nothing behind it but the next call of its communicator. The record
@@ -33,6 +34,7 @@ struct StepNode {
     uint32_t before = kNoIndex;  // the node that came before it on its rank; of the first none
     uint32_t after = kNoIndex;   // overlapping node of the same communicator, behind which it queues
     bool after_end = false;      // its own time counts from the end of the one before, else from when that came
+    bool after_both = false;     // and from the end of `after`, whichever is later
     bool runs_ahead = false;     // of its rank's computation, which it does not wait for
     bool beside = false;         // a longer one counts its own time from the same moment: no time of its own
     bool host_late = false;      // its host made the call when the GPU had nothing left to do
@@ -72,6 +74,7 @@ struct StepGraph {
     uint32_t steps = 0;
     bool by_period = false;         // steps that no marker tells
     bool by_device = true;          // GPUs were watched on all ranks
+    bool by_streams = false;        // and in what order streams work is known
     double step_ns = 0;             // recorded: mean over ranks and steps
     uint32_t sample = 1;            // of so many launches of the GPUs one is seen
     bool filled_in = false;         // and when the others came and ended is taken from other steps

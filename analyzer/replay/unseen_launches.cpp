@@ -7,6 +7,7 @@
 #include <map>
 
 #include "robust.h"
+#include "whole_steps.h"
 
 namespace titan::analyzer {
 namespace {
@@ -276,6 +277,34 @@ class Steps {
 
 bool fill_unseen(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw) {
     return Steps(moments, clocks, graph, raw).fill();
+}
+
+std::vector<int64_t> moments_of(const Process& process, const StepGraph& graph) {
+    std::vector<int64_t> begin_ns(graph.steps + 1, 0);
+    std::vector<size_t> known;
+    for (size_t s = 0; s <= graph.steps; ++s) {
+        const StepProfile* const before = profile_of(process, graph.first_step + static_cast<int32_t>(s) - 1);
+        if (before != nullptr && before->sync_ns > 0) {
+            begin_ns[s] = before->end_ns;
+            known.push_back(s);
+        }
+    }
+    if (known.size() < 2) {
+        return {};
+    }
+    const auto step_ns = static_cast<double>(begin_ns[known.back()] - begin_ns[known.front()]) /
+                         static_cast<double>(known.back() - known.front());
+    for (size_t s = 0, i = 0; s <= graph.steps; ++s) {
+        i += i + 1 < known.size() && known[i + 1] <= s ? 1 : 0;
+        const size_t from = known[i];
+        const bool between = s > from && i + 1 < known.size();
+        const double every_ns = !between ? step_ns
+                                         : static_cast<double>(begin_ns[known[i + 1]] - begin_ns[from]) /
+                                               static_cast<double>(known[i + 1] - from);
+        begin_ns[s] =
+            begin_ns[from] + static_cast<int64_t>((static_cast<double>(s) - static_cast<double>(from)) * every_ns);
+    }
+    return begin_ns;
 }
 
 }  // namespace titan::analyzer

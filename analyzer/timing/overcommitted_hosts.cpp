@@ -13,6 +13,7 @@ namespace {
 constexpr double kMuch = 0.25;              // share of the time that threads wanted to run
 constexpr double kSome = 0.1;               // the same, where the load is high, too
 constexpr double kHighLoad = 1.5;           // runnable threads per processor
+constexpr double kOfTheCost = 0.5;          // waits for a processor that are so much of a cost explain it
 constexpr uint64_t kLeastNs = 500'000'000;  // least delay: shorter ones tell nothing
 
 double delayed_share(const Processors& seen) {
@@ -86,6 +87,22 @@ std::vector<OvercommittedHost> overcommitted_hosts(const Run& run) {
 
 int64_t lacked_processors_ns(const Process& process) {
     return is_short(process.processors) ? delay_ns(process.processors) : 0;
+}
+
+std::optional<std::string> explained_by_processors(const Run& run, const std::vector<int>& ranks, double share,
+                                                   bool of_host) {
+    for (const Process& process : run.processes) {
+        const auto lived_ns = static_cast<double>(process.now_ns - process.started_ns);
+        if (of_host && holds(ranks, process.rank) && !process.processors.known() && process.source.is_ring) {
+            return fmt::format("whether the processors of host {} were overcommitted is not known: {}", process.host,
+                               why_unknown(process));
+        }
+        if (holds(ranks, process.rank) && lived_ns > 0 &&
+            static_cast<double>(process.processors.run_delay_ns) > kOfTheCost * share * lived_ns) {
+            return figures(process);
+        }
+    }
+    return std::nullopt;
 }
 
 void weigh_processors(const Run& run, Finding& finding) {

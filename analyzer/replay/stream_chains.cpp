@@ -1,0 +1,343 @@
+#include "stream_chains.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+#include "robust.h"
+
+namespace titan::analyzer {
+namespace {
+
+// A call that comes so soon after the one before on its stream had queued. Where the GPU is looked at now and then, one
+// look shows both.
+constexpr int64_t kAtOnceNs = 50'000;
+constexpr int64_t kMostKnownNs = 300'000;
+constexpr uint32_t kLookBack = 32;   // nodes, among which is what a host waited for
+constexpr double kCommonSlot = 0.5;  // share of the ranks that do the same of which a slot must be seen
+constexpr double kOftenSeen = 0.5;   // share of the steps
+constexpr double kMostlySeen = 0.9;  // then it is not only seen where it takes long
+constexpr double kAsOften = 0.5;     // times as often as another
+constexpr double kOfHost = 0.1;      // share of the time of a piece: then its host was late, not its GPU
+constexpr double kAboveKnown = 3;    // times what the method of observing resolves
+
+// Of the middle half: what a look now and then sees differs by whole looks, and pauses are no work.
+double middle_mean(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t cut = values.size() / 4;
+    return values.empty() ? 0
+                          : std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(cut),
+                                            values.end() - static_cast<std::ptrdiff_t>(cut), 0.0) /
+                                static_cast<double>(values.size() - 2 * cut);
+}
+
+class StreamChains {
+  public:
+    StreamChains(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<int64_t>& known_ns,
+                 std::vector<RawNode>& raw, StepGraph& graph)
+        : orders_(orders), known_ns_(known_ns), raw_(raw), graph_(graph), ends_(raw.size()) {}
+
+    void chain(std::vector<std::vector<uint32_t>>& came) {
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                connect(r, n);
+            }
+            see_ends(r);
+        }
+        learn();
+        // What begins where filled-in work ends is seen now, too.
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            fill_ends(r);
+        }
+        are_filled_in_ = true;
+        learn();
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            fill_ends(r);
+            came.push_back(as_they_came(r));
+            graph_.last.push_back(last_call(came.back()));
+        }
+    }
+
+  private:
+    // When the work of a node ended.
+    struct End {
+        bool seen = false;              // a call that waited for nothing else came then
+        int64_t latest_ns = INT64_MAX;  // calls behind it had come by then
+    };
+
+    bool is_regular(uint32_t n) const { return raw_[n].piece != kNoIndex; }
+
+    // The node so many pieces before, if that step is as ordered as this one.
+    uint32_t node_before(size_t r, uint32_t n, uint32_t back) const {
+        const size_t size = orders_[r]->size();
+        return back != 0 && n >= graph_.begin[r] + back && raw_[n - back].piece == (raw_[n].piece + size - back) % size
+                   ? n - back
+                   : kNoIndex;
+    }
+
+    void connect(size_t r, uint32_t n) {
+        StepNode& node = graph_.nodes[n];
+        node.after_both = true;
+        if (!is_regular(n)) {
+            node.before = n == graph_.begin[r] ? kNoIndex : n - 1;
+            node.after_end = true;
+            return;
+        }
+        const StreamPiece& piece = (*orders_[r])[raw_[n].piece];
+        node.after = node_before(r, n, piece.waits_for);
+        node.before = node_before(r, n, piece.and_for);
+        if (node.before == kNoIndex) {
+            std::swap(node.before, node.after);
+        }
+        node.after_end = node.before != kNoIndex;
+    }
+
+    int64_t end_ns(uint32_t n) const { return n == kNoIndex ? 0 : std::max(raw_[n].ended_ns, raw_[n].arrived_ns); }
+
+    // A call tells when the work ended that it waited for, unless it came as the call before on its stream ended, or
+    // its host was late.
+    void see_ends(size_t r) {
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            if (!raw_[n].is_call()) {
+                continue;
+            }
+            const StepNode& node = graph_.nodes[n];
+            for (const auto& [work, other] : {std::pair(node.before, node.after), std::pair(node.after, node.before)}) {
+                if (work == kNoIndex || raw_[work].is_call()) {
+                    continue;
+                }
+                End& end = ends_[work];
+                end.latest_ns = std::min(end.latest_ns, raw_[n].arrived_ns);
+                const bool queued =
+                    other != kNoIndex &&
+                    (!raw_[other].is_call() ||
+                     raw_[n].arrived_ns < raw_[other].ended_ns + kAtOnceNs + std::min(known_ns_[r], kMostKnownNs));
+                if (!queued && !end.seen) {
+                    end.seen = true;
+                    raw_[work].ended_ns = raw_[work].arrived_ns = raw_[n].arrived_ns;
+                    raw_[work].entered_ns = raw_[n].entered_ns;
+                }
+            }
+        }
+    }
+
+    bool is_seen(uint32_t n) const { return n == kNoIndex || raw_[n].is_call() || ends_[n].seen; }
+
+    // When the node could begin is known: what it waited for was seen to end, or had ended before something else did.
+    bool is_begin_known(uint32_t n) const {
+        const StepNode& node = graph_.nodes[n];
+        const auto ended_by = [&](uint32_t one, uint32_t other) {
+            return is_seen(one) || (is_seen(other) && ends_[one].latest_ns <= end_ns(other));
+        };
+        return are_filled_in_ || (ended_by(node.before, node.after) && ended_by(node.after, node.before));
+    }
+
+    int64_t since_ns(uint32_t n) const {
+        const StepNode& node = graph_.nodes[n];
+        return std::max(end_ns(node.before), end_ns(node.after));
+    }
+
+    // How long a rank's piece of work takes, or all pieces of the same kernels, where both of their ends are seen.
+    struct Seen {
+        double mean_ns = 0;
+        double often = 0;  // share of its steps: what is seen seldom is seen where it takes long
+    };
+
+    bool is_well_seen(size_t r, const Seen& seen) const {
+        return seen.often >= kMostlySeen ||
+               (seen.often >= kOftenSeen && seen.mean_ns > kAboveKnown * static_cast<double>(known_ns_[r]));
+    }
+
+    // By piece.
+    std::vector<Seen> seen_of(size_t r) const {
+        std::vector<std::vector<double>> took_ns(orders_[r]->size());
+        std::vector<size_t> times(orders_[r]->size(), 0);
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            const StepNode& node = graph_.nodes[n];
+            if (raw_[n].is_call() || node.before == kNoIndex) {
+                continue;
+            }
+            ++times[raw_[n].piece];
+            const auto ran_ns = static_cast<double>(raw_[n].ended_ns - since_ns(n));
+            const bool waited_for_host = static_cast<double>(raw_[n].entered_ns - since_ns(n)) > kOfHost * ran_ns;
+            if (ends_[n].seen && is_begin_known(n) && !waited_for_host) {
+                took_ns[raw_[n].piece].push_back(ran_ns);
+            }
+        }
+        std::vector<Seen> seen;
+        for (size_t piece = 0; piece < took_ns.size(); ++piece) {
+            const auto count = static_cast<double>(took_ns[piece].size());
+            seen.push_back({middle_mean(std::move(took_ns[piece])),
+                            times[piece] == 0 ? 0 : count / static_cast<double>(times[piece])});
+            if (are_filled_in_ && seen_[r][piece].often > 0) {
+                seen.back() = seen_[r][piece];
+            }
+        }
+        return seen;
+    }
+
+    void learn() {
+        std::map<uint32_t, std::vector<size_t>> by_role;
+        seen_.resize(graph_.ranks());
+        of_kernels_.clear();
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            seen_[r] = seen_of(r);
+            by_role[graph_.roles[r]].push_back(r);
+        }
+        shares_.assign(graph_.ranks(), 1);
+        for (const auto& [role, ranks] : by_role) {
+            measure_shares(ranks);
+            learn_usual(role, ranks);
+        }
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            of_kernels_.emplace_back();
+            for (size_t piece = 0; piece < seen_[r].size(); ++piece) {
+                Seen& best = of_kernels_.back()[(*orders_[r])[piece].kernels];
+                best = seen_[r][piece].often > best.often ? seen_[r][piece] : best;
+            }
+        }
+    }
+
+    // By what most ranks that do the same show often.
+    void measure_shares(const std::vector<size_t>& ranks) {
+        std::vector<std::pair<double, double>> sums(ranks.size());  // own, usual
+        for (size_t piece = 0; piece < orders_[ranks.front()]->size(); ++piece) {
+            std::vector<double> often_ns;
+            for (const size_t r : ranks) {
+                if (is_well_seen(r, seen_[r][piece])) {
+                    often_ns.push_back(seen_[r][piece].mean_ns);
+                }
+            }
+            if (static_cast<double>(often_ns.size()) <= kCommonSlot * static_cast<double>(ranks.size())) {
+                continue;
+            }
+            const double usual_ns = median_of(std::move(often_ns));
+            for (size_t i = 0; i < ranks.size(); ++i) {
+                if (const Seen& seen = seen_[ranks[i]][piece]; is_well_seen(ranks[i], seen)) {
+                    sums[i].first += seen.mean_ns;
+                    sums[i].second += usual_ns;
+                }
+            }
+        }
+        for (size_t i = 0; i < ranks.size(); ++i) {
+            shares_[ranks[i]] = sums[i].first > 0 && sums[i].second > 0 ? sums[i].first / sums[i].second : 1;
+        }
+    }
+
+    void learn_usual(uint32_t role, const std::vector<size_t>& ranks) {
+        for (size_t piece = 0; piece < orders_[ranks.front()]->size(); ++piece) {
+            Seen usual;
+            for (const size_t r : ranks) {
+                usual.often = std::max(usual.often, seen_[r][piece].often);
+            }
+            std::vector<double> of_share_1_ns;
+            for (const size_t r : ranks) {
+                if (usual.often > 0 && seen_[r][piece].often >= kAsOften * usual.often) {
+                    of_share_1_ns.push_back(seen_[r][piece].mean_ns / shares_[r]);
+                }
+            }
+            usual.mean_ns = median_of(std::move(of_share_1_ns));
+            usual_[{role, static_cast<uint32_t>(piece)}] = usual;
+        }
+    }
+
+    // 0 where nothing tells.
+    double usual_ns(size_t r, uint32_t n) const {
+        const Seen own = of_kernels_[r].at((*orders_[r])[raw_[n].piece].kernels);
+        const Seen usual = usual_.at({graph_.roles[r], raw_[n].piece});
+        return is_well_seen(r, own) || own.often >= usual.often ? own.mean_ns : usual.mean_ns * shares_[r];
+    }
+
+    // It took as long as usual, but calls behind it had come by then.
+    int64_t likely_end_ns(size_t r, uint32_t n) const {
+        int64_t latest_ns = ends_[n].latest_ns;
+        for (uint32_t next = n + 1; latest_ns == INT64_MAX && next < graph_.begin[r + 1]; ++next) {
+            latest_ns = raw_[next].is_call() ? raw_[next].arrived_ns : latest_ns;
+        }
+        if (graph_.nodes[n].before == kNoIndex) {  // what it waited for is not on record
+            return latest_ns == INT64_MAX ? 0 : latest_ns;
+        }
+        const int64_t begun_ns = since_ns(n);
+        return std::max(begun_ns, std::min(begun_ns + static_cast<int64_t>(usual_ns(r, n)), ends_[n].latest_ns));
+    }
+
+    void fill_ends(size_t r) {
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            if (!raw_[n].is_call() && !ends_[n].seen) {
+                raw_[n].ended_ns = raw_[n].arrived_ns = likely_end_ns(r, n);
+                raw_[n].is_estimate = true;
+            } else if (raw_[n].is_call() && raw_[n].entered_ns > since_ns(n)) {
+                follow_host(r, n);
+            }
+        }
+    }
+
+    // The host made the call when its GPU had nothing to do: it had waited for something else.
+    void follow_host(size_t r, uint32_t n) {
+        StepNode& node = graph_.nodes[n];
+        if (node.before != kNoIndex && node.after != kNoIndex) {
+            return;
+        }
+        node.after = node.before;
+        node.before = kNoIndex;
+        int64_t newest_ns = INT64_MIN;
+        for (uint32_t other = n; other-- > graph_.begin[r] && n - other <= kLookBack;) {
+            const int64_t ended_ns = end_ns(other);
+            const bool end = ended_ns <= raw_[n].arrived_ns;
+            const int64_t time_ns = end ? ended_ns : raw_[other].arrived_ns;
+            if (time_ns > newest_ns && time_ns <= raw_[n].arrived_ns) {
+                newest_ns = time_ns;
+                node.before = other;
+                node.after_end = end;
+            }
+        }
+        if (node.before == node.after) {
+            node.after = kNoIndex;
+        }
+    }
+
+    // A node behind all that it waits for, also where times are known to a look only.
+    std::vector<uint32_t> as_they_came(size_t r) const {
+        const uint32_t first = graph_.begin[r];
+        std::vector<uint32_t> came;
+        std::vector<int64_t> times_ns;
+        for (uint32_t n = first; n < graph_.begin[r + 1]; ++n) {
+            const StepNode& node = graph_.nodes[n];
+            int64_t time_ns = raw_[n].arrived_ns;
+            for (const uint32_t other : {node.before, node.after}) {
+                time_ns = other == kNoIndex ? time_ns : std::max(time_ns, times_ns[other - first]);
+            }
+            times_ns.push_back(time_ns);
+            came.push_back(n);
+        }
+        std::stable_sort(came.begin(), came.end(),
+                         [&](uint32_t a, uint32_t b) { return times_ns[a - first] < times_ns[b - first]; });
+        return came;
+    }
+
+    uint32_t last_call(const std::vector<uint32_t>& came) const {
+        const auto last = std::find_if(came.rbegin(), came.rend(), [this](uint32_t n) { return raw_[n].is_call(); });
+        return last == came.rend() ? kNoIndex : *last;
+    }
+
+    const std::vector<const std::vector<StreamPiece>*>& orders_;
+    const std::vector<int64_t>& known_ns_;
+    std::vector<RawNode>& raw_;
+    StepGraph& graph_;
+    std::vector<End> ends_;
+    bool are_filled_in_ = false;
+    std::vector<std::vector<Seen>> seen_;                         // by rank and piece
+    std::vector<double> shares_;                                  // by rank: its work beside that of its peers
+    std::map<std::pair<uint32_t, uint32_t>, Seen> usual_;         // by role and piece, of a rank of share 1
+    std::vector<std::unordered_map<uint64_t, Seen>> of_kernels_;  // by rank
+};
+
+}  // namespace
+
+void chain_by_streams(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<int64_t>& known_ns,
+                      std::vector<RawNode>& raw, std::vector<std::vector<uint32_t>>& came, StepGraph& graph) {
+    StreamChains(orders, known_ns, raw, graph).chain(came);
+}
+
+}  // namespace titan::analyzer

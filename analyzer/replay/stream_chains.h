@@ -1,0 +1,49 @@
+// What each node of a rank waited for on its own GPU, where the record shows the order of its streams.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "node_chains.h"
+#include "run.h"
+#include "step_graph.h"
+
+namespace titan::analyzer {
+
+// Goes through the pieces of a process's steps (Process::step_streams) along with its calls, as far as a step goes on
+// as they say: what does not is ordered by its calls alone.
+class StepOrder {
+  public:
+    StepOrder() = default;
+    explicit StepOrder(const std::vector<StreamPiece>& pieces) : pieces_(pieces), next_(pieces.size()) {}
+
+    void begin_step() { next_ = 0; }
+    void leave() { next_ = pieces_.size(); }
+    // Calls visit(piece) for the work up to the next call.
+    template <typename Visit>
+    void pass_work(const Visit& visit) {
+        for (; next_ < pieces_.size() && !pieces_[next_].is_call(); ++next_) {
+            visit(static_cast<uint32_t>(next_));
+        }
+    }
+    // The piece that the call is; kNoIndex: another one was to come.
+    uint32_t pass_call(const CallSignature& call) {
+        if (next_ < pieces_.size() && pieces_[next_].row == call.row && pieces_[next_].kind == call.kind) {
+            return static_cast<uint32_t>(next_++);
+        }
+        leave();
+        return kNoIndex;
+    }
+
+  private:
+    std::span<const StreamPiece> pieces_;
+    size_t next_ = 0;
+};
+
+// As chain_nodes (node_chains.h), by Process::step_streams of each rank. When work ended that no call shows (it came
+// while its stream still waited for others) is filled in: the same work takes as long as where it is seen.
+void chain_by_streams(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<int64_t>& known_ns,
+                      std::vector<RawNode>& raw, std::vector<std::vector<uint32_t>>& came, StepGraph& graph);
+
+}  // namespace titan::analyzer
