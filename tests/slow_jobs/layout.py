@@ -19,6 +19,7 @@ class Layout:
         self.world = tp * cp * dp * pp
         self.hosts = (self.world + PER_HOST - 1) // PER_HOST
         self.groups: Dict[str, List[Group]] = {}  # by axis; data parallel groups hold context parallel ranks, too
+        self.axes = ["world", "tp", "cp", "dp", "pp"]  # in the order in which a program makes communicators
         self.group_of: List[Dict[str, Group]] = [{} for _ in range(self.world)]
         axes = {"tp": (0,), "cp": (1,), "dp": (1, 2), "pp": (3,), "world": (0, 1, 2, 3)}
         for axis, varies in axes.items():
@@ -30,6 +31,14 @@ class Layout:
             for group in self.groups[axis]:
                 for rank in group.ranks:
                     self.group_of[rank][axis] = group
+
+    def regroup(self, axis: str, members: List[List[int]]):
+        """Other communicators of that axis, or of a new one."""
+        self.groups[axis] = [Group(axis, tuple(ranks)) for ranks in members if len(ranks) > 1]
+        self.axes += [axis] if axis not in self.axes else []
+        for rank, groups in enumerate(self.group_of):
+            groups.pop(axis, None)
+            groups.update({axis: group for group in self.groups[axis] if rank in group.ranks})
 
     def place(self, rank: int) -> Tuple[int, int, int, int]:
         """Its tensor, context, data and pipeline coordinate."""
@@ -50,7 +59,8 @@ class Layout:
         return other if 0 <= other < self.world else -1
 
     def describe(self) -> dict:
-        return {"tp": self.tp, "cp": self.cp, "dp": self.dp, "pp": self.pp, "world": self.world, "hosts": self.hosts}
+        return {"tp": self.tp, "cp": self.cp, "dp": self.dp, "pp": self.pp, "world": self.world, "hosts": self.hosts,
+                "ep": max([len(group.ranks) for group in self.groups.get("ep", [])], default=1)}
 
 
 def host_name(host: int) -> str:

@@ -23,9 +23,9 @@ from work import Call, CudaCall, Handed, Mark  # noqa: E402
 MARKER = struct.Struct("<QQQqIIIBBBBIIQ")
 HEALTH = struct.Struct("<QQQqddII")
 OPEN_SPAN = struct.Struct("<IIQQIIII")
-KINDS = {"all_reduce": 1, "all_gather": 4, "reduce_scatter": 5, "send": 9, "recv": 10}
-FUNCTIONS = {"all_reduce": "ncclAllReduce", "all_gather": "ncclAllGather", "reduce_scatter": "ncclReduceScatter",
-             "send": "ncclSend", "recv": "ncclRecv"}
+KINDS = {"all_reduce": 1, "broadcast": 3, "all_gather": 4, "reduce_scatter": 5, "send": 9, "recv": 10}
+FUNCTIONS = {"all_reduce": "ncclAllReduce", "broadcast": "ncclBroadcast", "all_gather": "ncclAllGather",
+             "reduce_scatter": "ncclReduceScatter", "send": "ncclSend", "recv": "ncclRecv"}
 MARKS = {"step": 1, "begin": 2, "end": 3}
 METHODS = {"off": 0, "events": 1, "timing": 2, "writes": 3}
 COMM_INIT, LIVE = 20, 2
@@ -98,7 +98,7 @@ class Recorder:
         # The dumps: amid the last step.
         last = [rank.step_nodes[-1] for rank in training.work.ranks]
         self.now = max(self.when(node) for node in last) + rng.uniform(0.1, 0.8) * MS * step_means(training, times)
-        self.groups = [[group for axis in ("world", "tp", "cp", "dp", "pp") for group in self.layout.groups[axis]
+        self.groups = [[group for axis in self.layout.axes for group in self.layout.groups[axis]
                         if rank in group.ranks] for rank in range(self.layout.world)]
 
     def when(self, node: int) -> float:
@@ -157,7 +157,7 @@ class Image:
         self.inside = ("", 0, 0)  # of which call the host is: name, ticks, object
         self.open: List[Mark] = []  # spans
         self.open_spans = Table(13, 40, 16, False)
-        self.marked_steps = recorder.training.style.marks != "none"
+        self.marked_steps = recorder.training.style.marks != "none" and self.actor.trains
 
     def stream(self, name: str) -> int:
         return 0 if name == "compute" else 0x7F0000008000 + 64 * (hash_of(name) % 251)
@@ -216,7 +216,7 @@ class Image:
     def add_call(self, call: Call):
         recorder, rank, row = self.recorder, self.rank, self.rows[call.group]
         place = {member: i for i, member in enumerate(call.group.ranks)}
-        message = call.peer >= 0
+        message = call.kind in ("send", "recv")
         if message:
             self.sent[row][call.kind][place[call.peer]] += 1
         else:
@@ -238,10 +238,10 @@ class Image:
             self.finished[row] = self.issued[row]
         self.calls.rows.append(titan.COLLECTIVE.pack(
             slot(len(self.calls.rows)), id_of(call.group), call.sequence, call.count, 0x7E0000000000, 0x7E1000000000,
-            self.stream(call.axis), call.batch, self.step_of(call.step), entered, returned,
-            started, finished, 0, row, self.tid, self.text(call.span), 0, place[call.peer] if message else -1,
+            self.stream(call.stream), call.batch, self.step_of(call.step), entered, returned,
+            started, finished, 0, row, self.tid, self.text(call.span), 0, place[call.peer] if message else call.peer,
             place[rank], self.device, call.batch_index, KINDS[call.kind], FLOAT32 if call.count == 1 else BFLOAT16,
-            255 if message or call.kind == "all_gather" else 0, 1 if call.batch else 0,
+            0 if call.kind in ("all_reduce", "reduce_scatter") else 255, 1 if call.batch else 0,
             state, 0, 0 if returned else -1, 0, launch, *[0] * 7))
         self.called(FUNCTIONS[call.kind], entered, returned, id_of(call.group))
 

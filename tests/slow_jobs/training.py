@@ -32,6 +32,14 @@ class Style(NamedTuple):
     sync_every: int  # steps between two .item() of the loss
     sync_messages: bool  # the host waits for each batch of sends and receives, as Megatron's batch_p2p_sync does
     marks: str
+    # What only the programs of families.py differ in.
+    layers: int = 2  # of a stage, or of a chunk of it
+    chunks: int = 1  # of the model, on a stage
+    noise: float = 0.015  # of kernels
+    jitter: float = 0.0  # how often the system interrupts a piece of the host's work
+    even_buckets: bool = True
+    recompute: bool = False
+    inline: bool = False  # what compute waits for anyhow is called on its stream, as of PyTorch 2.8
 
     def name(self, what: str) -> Optional[str]:
         return NAMES[self.marks].get(what)
@@ -64,16 +72,20 @@ class Training:
     # Pieces of work.
     def host(self, rank: int, where: str, ns: float):
         ns *= self.work.noise(0.15)
+        if self.style.jitter and self.rng.random() < self.style.jitter:
+            ns += self.rng.expovariate(1 / (0.5 * MS))
         self.work.host(rank, ns, self.cause.host(rank, where, ns))
 
     def kernel(self, rank: int, name: str, ns: float, micro: int, part: str):
-        ns *= self.speed[rank] * self.work.noise(0.015) * self.cause.shape(rank)
+        ns *= self.speed[rank] * self.work.noise(self.style.noise) * self.cause.shape(rank)
         self.work.kernel(rank, name, ns, self.cause.kernel(rank, micro, part, ns))
 
     def collective(self, rank: int, axis: str, kind: str, count: int, ns: float, **how):
         group = self.layout.group_of[rank].get(axis)
         if group is not None:
             ns *= self.work.noise(0.05)
+            if self.style.inline and how.get("waits", True):
+                how.setdefault("shown", "compute")
             self.work.collective(rank, axis, kind, count, ns, self.cause.transfer(group.ranks, axis, ns), **how)
 
     def messages(self, rank: int, *which):

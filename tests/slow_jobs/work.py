@@ -30,6 +30,7 @@ class Call(NamedTuple):
     finished: int
     step: int
     span: str
+    stream: str
 
 
 class CudaCall(NamedTuple):
@@ -63,6 +64,7 @@ class Mark(NamedTuple):
 class Rank:
     def __init__(self):
         self.host = 0  # node that the host has come to
+        self.trains = True  # generators of rollouts mark no steps
         self.streams: Dict[str, int] = {}
         self.records: List[object] = []
         self.marks: List[Mark] = []
@@ -71,7 +73,7 @@ class Rank:
         self.step = -1
         self.step_nodes: List[int] = []
         self.batches = self.launches = 0
-        self.counts: Dict[tuple, int] = {}  # calls by communicator, messages by peer and direction
+        self.counts: Dict[tuple, int] = {}  # calls by communicator, messages by peer and direction; nodes of "done"
         self.kernels: List[int] = []  # nodes
         self.kernels_suffix = ""
 
@@ -132,17 +134,25 @@ class Work:
         if stream in at.streams:
             at.streams["compute"] = self.graph.add([at.streams.get("compute", 0), at.streams[stream]])
 
-    def _launch(self, rank: int, stream: str, behind_compute: bool) -> Tuple[int, int, int]:
+    def event(self, rank: int, stream: str = "compute") -> int:
+        """The node that a stream has come to, for others to wait for."""
+        return self.ranks[rank].streams.get(stream, 0)
+
+    def _launch(self, rank: int, stream: str, behind_compute: bool, after: Sequence[int] = ()) -> Tuple[int, int, int]:
         """Nodes at which the host enters, and leaves, and at which the stream has come to it."""
         at = self.ranks[rank]
         entered = at.host
         at.host = self.graph.add([entered], CALL * self.noise(0.2))
         before = [at.host, at.streams.get(stream, 0)] + ([at.streams.get("compute", 0)] if behind_compute else [])
+        before += after
         at.launches += 1
         return entered, at.host, self.graph.add(before)
 
     def collective(self, rank: int, axis: str, kind: str, count: int, own: float, extra: float, stream: str = "",
-                   behind_compute: bool = True, waits: bool = True):
+                   behind_compute: bool = True, waits: bool = True, after: Sequence[int] = (), shown: str = "",
+                   root: int = -1, counts: Optional[Sequence[Tuple[int, int]]] = None):
+        """`after`: events that its stream waits for; `shown`: the stream that the call names. With `counts` it is a
+        group of a send and a receive for each member, so many elements each; `root` is a member's place."""
         at = self.ranks[rank]
         group = self.layout.group_of[rank].get(axis)
         if group is None:
@@ -150,51 +160,64 @@ class Work:
         stream = stream or axis
         number = at.counts.get((axis,), 0)
         at.counts[(axis,)] = number + 1
-        entered, returned, started = self._launch(rank, stream, behind_compute)
+        # NCCL runs one operation of a communicator at a time, whatever the streams.
+        after = [*after, at.counts.get(("done", axis), 0)]
+        entered, returned, started = self._launch(rank, stream, behind_compute, after)
         key = (group, number)
         if key not in self.meetings:
             self.meetings[key] = self.graph.add([], own, extra)
         self.graph.before[self.meetings[key]].append(started)
         finished = self.graph.add([self.meetings[key]], self.rng.uniform(0, 5 * US))
-        at.streams[stream] = finished
-        at.records.append(Call(axis, group, kind, number, count, -1, 0, 0, at.launches - 1, entered, returned, started,
-                               finished, at.step, self.span_of(rank)))
+        at.streams[stream] = at.counts[("done", axis)] = finished
+        calls = [(kind, number, count, root, 0)]
+        if counts is not None:
+            at.batches += 1
+            calls = []
+            for member, sizes in zip(group.ranks, counts):
+                for way, size in zip(("send", "recv"), sizes):
+                    passed = at.counts.get((axis, way, member), 0)
+                    at.counts[(axis, way, member)] = passed + 1
+                    calls.append((way, passed, size, member, at.batches))
+        for i, (name, sequence, size, peer, batch) in enumerate(calls):
+            at.records.append(Call(axis, group, name, sequence, size, peer, batch, i, at.launches - 1, entered,
+                                   returned, started, finished, at.step, self.span_of(rank), shown or axis))
         if waits:
             self.wait(rank, stream)
 
-    def messages(self, rank: int, which: Sequence[Tuple[str, int]], count: int, own: float, extra_of):
+    def messages(self, rank: int, which: Sequence[Tuple[str, int]], count: int, own: float, extra_of,
+                 axis: str = "pp"):
         """Sends and receives of one NCCL group, for which the compute stream waits."""
         at = self.ranks[rank]
         which = [(way, other) for way, other in which if other >= 0]
         if not which:
             return
-        entered, returned, started = self._launch(rank, "pp", True)
+        entered, returned, started = self._launch(rank, axis, True)
         at.batches += len(which) > 1
         ends = []
         for i, (way, other) in enumerate(which):
-            number = at.counts.get((way, other), 0)
-            at.counts[(way, other)] = number + 1
+            number = at.counts.get((axis, way, other), 0)
+            at.counts[(axis, way, other)] = number + 1
             pair = (rank, other) if way == "send" else (other, rank)
-            key = pair + (number,)
+            key = (axis, *pair, number)
             if key not in self.meetings:
                 self.meetings[key] = self.graph.add([], own * self.noise(0.05), extra_of(pair))
             self.graph.before[self.meetings[key]].append(started)
             ends.append(self.meetings[key])
-            at.records.append(Call("pp", self.layout.group_of[rank]["pp"], way, number, count, other,
+            at.records.append(Call(axis, self.layout.group_of[rank][axis], way, number, count, other,
                                    at.batches if len(which) > 1 else 0, i, at.launches - 1, entered, returned,
-                                   started, -1, at.step, self.span_of(rank)))
+                                   started, -1, at.step, self.span_of(rank), axis))
         finished = self.graph.add(ends, self.rng.uniform(0, 5 * US))
         for i in range(len(which)):
             at.records[-1 - i] = at.records[-1 - i]._replace(finished=finished)
-        at.streams["pp"] = finished
-        self.wait(rank, "pp")
+        at.streams[axis] = finished
+        self.wait(rank, axis)
 
     # Markers.
     def step(self, rank: int, number: int):
         at = self.ranks[rank]
         at.step = number
         at.step_nodes.append(at.host)
-        if self.marks_steps:
+        if self.marks_steps and at.trains:
             at.marks.append(Mark("step", "", at.host, number, 0, 0, number))
 
     def begin(self, rank: int, name: Optional[str]):
