@@ -59,6 +59,10 @@ class Cause:
         """A factor on kernels that is no part of the cause."""
         return 1.0
 
+    def tokens(self, rank: int) -> float:
+        """How much of the others' work its experts get."""
+        return 1.0
+
     def between(self, training: Training, rank: int, where: str):
         pass
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes slow training jobs, whose cause and cost are known.
 
+  generate.py --out /tmp/new --new --seeds 0-19                jobs of real programs: /tmp/new/fsdp2-0/ and so on
+
   generate.py --out /tmp/jobs --cause slow_link --seed 4       one job: /tmp/jobs/slow_link-4/
   generate.py --out /tmp/jobs --all --seeds 20 --jobs 2        20 jobs of every cause
   generate.py --list                                           the causes
@@ -18,6 +20,8 @@ from typing import List, Optional
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import causes  # noqa: E402
+import families  # noqa: E402
+import faults  # noqa: E402
 from layout import LAYOUTS, Layout, host_name  # noqa: E402
 from recorder import Recorder, draw_witness  # noqa: E402
 from training import NAMES, Training, draw_style, step_means  # noqa: E402
@@ -118,6 +122,7 @@ class Job:
         return found
 
     def write(self, directory: str) -> dict:
+        """Dumps, and truth.json beside them."""
         place = os.path.join(directory, "%s-%d" % (self.name, self.seed))
         os.makedirs(place, exist_ok=True)
         Recorder(self.training, self.times, self.witness, self.cause, random.Random("seen/%s/%d" % (
@@ -129,12 +134,79 @@ class Job:
         return truth
 
 
+class NewJob(Job):
+    """A program of families.py with a fault, two, or none: its seed draws them."""
+
+    def __init__(self, seed: int, family: Optional[str] = None, fault: Optional[str] = None):
+        rng = random.Random("new/%d" % seed)
+        drawn = rng.choice(list(families.FAMILIES))
+        kind = families.FAMILIES[family or drawn]
+        self.name, self.seed, self.key = kind.name, seed, "new/%d" % seed
+        layout = kind.lay_out(rng)
+        self.style = style = families.draw(kind, layout, rng)
+        self.kind, self.layout, self.scale = kind, layout, 1.0
+        many = not fault and seed % 4 != 0 and rng.random() < 0.12
+        if fault == "none" or (fault is None and seed % 4 == 0):
+            parts = []
+        else:
+            parts = [faults.draw(self.key, layout, style, kind.name, fault)]
+            if many:
+                others = (faults.draw("%s/%d" % (self.key, i), layout, style, kind.name) for i in range(99))
+                parts.append(next(other for other in others if other.name != parts[0].name))
+        self.parts = parts
+        bare = faults.healthy(layout, style, kind.name)
+        self.cause = parts[0] if len(parts) == 1 else bare if not parts else faults.Both(
+            random.Random(0), layout, style, "", kind.name).join(*parts)
+        self.witness = draw_witness(rng, False)
+        self.training = self.play()
+        self.times = self.training.graph.times(1)
+
+    def play(self) -> Training:
+        return self.kind(self.layout, self.style, self.cause, random.Random("noise/" + self.key))
+
+    def without(self, part: faults.Fault, since: int) -> float:
+        """What a step takes without that fault."""
+        if len(self.parts) == 1:
+            return step_means(self.training, self.training.graph.times(0), since)
+        for one in self.parts:
+            one.__init__(*self.drawn(one))
+            one.muted = one is part
+        other = self.play()
+        return step_means(other, other.graph.times(1), since)
+
+    def drawn(self, part: faults.Fault) -> tuple:
+        return random.Random(part.seed), self.layout, self.style, part.flavour, self.kind.name
+
+    def truth(self) -> dict:
+        style, layout = self.style, self.layout
+        step = step_means(self.training, self.times)
+        told = []
+        for part in self.parts:
+            one = {"fault": part.name, "flavour": part.flavour, "classes": part.also_of(style.marks),
+                   "ranks": part.ranks, "among": part.among, "hosts": [host_name(host) for host in part.hosts],
+                   "stage": part.stage, "since_step": None if part.since is None else style.first + part.since}
+            told.append((part, one))
+        for part, one in told:
+            since = part.since or 0
+            one["step_ms_without"] = self.without(part, 0)
+            one["share"] = 1 - one["step_ms_without"] / step
+            one["share_since"] = 1 - self.without(part, since) / step_means(self.training, self.times, since)
+        said = sorted((one for _, one in told), key=lambda one: -one["share"])
+        first = said[0] if said else {"fault": "none", "flavour": "", "classes": [], "ranks": [], "among": [],
+                                      "hosts": [], "stage": None, "since_step": None, "step_ms_without": step,
+                                      "share": 0.0, "share_since": 0.0}
+        return {"family": self.kind.name, "cause": first["fault"], **first, "second": said[1] if said[1:] else None,
+                "faults": len(said), "step_ms": step, "loss_fraction": first["share"],
+                "job": {"name": self.name, "seed": self.seed, **layout.describe(), "scale": 1.0,
+                        "style": style._asdict(), **self.witness.describe()}}
+
+
 def make(task) -> str:
-    directory, name, seed = task
+    directory, name, seed, *which = task
     begun = time.monotonic()
-    truth = Job(name, seed).write(directory)
-    return "%-24s %-10s %3d ranks  step %6.1f ms, without %6.1f ms, loss %4.1f %%  (%.1f s)" % (
-        "%s-%d" % (name, seed), truth["flavour"], truth["job"]["world"], truth["step_ms"], truth["step_ms_without"],
+    truth = (NewJob(seed, *which) if name is None else Job(name, seed)).write(directory)
+    return "%-24s %-24s %3d ranks  step %6.1f ms, without %6.1f ms, loss %4.1f %%  (%.1f s)" % (
+        "%s-%d" % (truth["job"]["name"], seed), "%s %s" % (truth["cause"], truth["flavour"]), truth["job"]["world"], truth["step_ms"], truth["step_ms_without"],
         100 * truth["loss_fraction"], time.monotonic() - begun)
 
 
@@ -144,7 +216,11 @@ def main(arguments: Optional[list] = None):
     parser.add_argument("--cause", choices=causes.NAMES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--all", action="store_true", help="every cause")
-    parser.add_argument("--seeds", type=int, default=1, help="jobs of each cause, from --seed on")
+    parser.add_argument("--seeds", default="1", help="jobs of each cause, from --seed on; or A-B, from A to B")
+    parser.add_argument("--new", action="store_true", help="programs as real frameworks write them")
+    parser.add_argument("--family", choices=list(families.FAMILIES), help="of --new: this one")
+    parser.add_argument("--fault", choices=["none"] + sorted({fault.name for fault in faults.FAULTS}),
+                        help="of --new: this one")
     parser.add_argument("--jobs", type=int, default=1, help="processes that make them")
     parser.add_argument("--list", action="store_true", help="list the causes")
     given = parser.parse_args(arguments)
@@ -152,10 +228,14 @@ def main(arguments: Optional[list] = None):
         for name in causes.NAMES:
             print(name, *causes.ALL[name].flavours if name in causes.ALL else causes.TRANSIENT)
         return
-    if not given.out or not (given.all or given.cause):
-        parser.error("--out and one of --cause and --all, please")
-    tasks = [(given.out, name, seed) for name in (causes.NAMES if given.all else [given.cause])
-             for seed in range(given.seed, given.seed + given.seeds)]
+    if not given.out or given.all + bool(given.cause) + given.new != 1:
+        parser.error("--out and one of --cause, --all and --new, please")
+    first, _, last = given.seeds.rpartition("-")
+    seeds = range(int(first), int(last) + 1) if first else range(given.seed, given.seed + int(last))
+    if given.new:
+        tasks = [(given.out, None, seed, given.family, given.fault) for seed in seeds]
+    else:
+        tasks = [(given.out, name, seed) for name in (causes.NAMES if given.all else [given.cause]) for seed in seeds]
     with multiprocessing.Pool(given.jobs) as pool:
         for line in pool.imap(make, tasks):
             print(line, flush=True)
