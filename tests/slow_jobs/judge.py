@@ -4,6 +4,7 @@
   judge.py --analyzer build/analyzer/titan-analyze /tmp/jobs         a table by cause
   judge.py --analyzer ... /tmp/jobs --cause jit -v                   and each answer that is not right
   judge.py --analyzer ... --fresh 2                                  jobs of 2 seeds that nobody has tried, made for it
+  judge.py --analyzer ... --fresh 24 --new                           24 of real programs (generate.py --new)
 
 class    the costliest cause that it names has the true class
 equal    it has a class that these records cannot tell from it (`also` in truth.json; README.md says which and why);
@@ -15,6 +16,8 @@ since    the step from which on it is there is named to within 3 steps (6 where 
          where it was always there; not asked where no steps are marked
 right    class or equal, who, and without; of healthy jobs: no cause is named
 
+Jobs of real programs are judged by judge_new.py, which asks for the verdict, too.
+
 Exit status 1: fewer right than --floor asks for.
 """
 import argparse
@@ -25,10 +28,11 @@ import random
 import subprocess
 import sys
 import tempfile
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Sequence
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import generate  # noqa: E402
+import judge_new  # noqa: E402
 
 NEAR = 0.05
 NEAR_STEPS = 3
@@ -44,14 +48,14 @@ class Verdict(NamedTuple):
     why: str
 
 
-def ask(analyzer: str, directory: str) -> dict:
-    done = subprocess.run([analyzer, "stragglers", "--json", "--no-rings", directory], capture_output=True,
-                          timeout=300, check=False)
+def ask(analyzer: str, directory: str, subcommand: Sequence[str] = ("stragglers",), key: str = "causes") -> dict:
+    done = subprocess.run([analyzer, *subcommand, "--json", "--no-rings", directory],
+                          capture_output=True, timeout=300, check=False)
     if done.returncode not in (0, 1, 3):
         raise ValueError("exit status %d: %s" % (done.returncode, done.stderr.decode(errors="replace").strip()[:200]))
     answer = json.loads(done.stdout)
-    if "causes" not in answer:
-        raise ValueError("no causes in the answer")
+    if key not in answer:
+        raise ValueError("no %s in the answer" % key)
     return answer
 
 
@@ -123,10 +127,12 @@ def judge(truth: dict, answer: dict) -> Verdict:
                                                        100 * truth["loss_fraction"], names))
 
 
-def judge_job(task) -> Verdict:
+def judge_job(task):
     analyzer, directory = task
     with open(os.path.join(directory, "truth.json")) as file:
         truth = json.load(file)
+    if "family" in truth:
+        return judge_new.judge_job(ask, analyzer, directory, truth)
     try:
         return judge(truth, ask(analyzer, directory))
     except (ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
@@ -160,7 +166,8 @@ def main():
     parser.add_argument("directory", nargs="?", help="what generate.py --out wrote to")
     parser.add_argument("--fresh", type=int, metavar="N", help="instead: jobs of N fresh seeds")
     parser.add_argument("--analyzer", required=True)
-    parser.add_argument("--cause", help="only jobs of this cause")
+    parser.add_argument("--new", action="store_true", help="fresh ones: of real programs, N in all")
+    parser.add_argument("--cause", help="only jobs of this cause, or family")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--floor", type=float, default=0, help="share of all jobs that must be right")
     parser.add_argument("--verbose", "-v", action="store_true", help="each answer that is not right")
@@ -176,7 +183,7 @@ def make_fresh(given: argparse.Namespace, place: str) -> str:
     seed = random.SystemRandom().randrange(10**6, 10**9)
     print("seeds from %d on" % seed, flush=True)
     generate.main(["--out", place, "--seed", str(seed), "--seeds", str(given.fresh), "--jobs", str(given.jobs)] +
-                  (["--cause", given.cause] if given.cause else ["--all"]))
+                  (["--new"] if given.new else ["--cause", given.cause] if given.cause else ["--all"]))
     return place
 
 
@@ -188,6 +195,14 @@ def judge_all(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int
                                         if os.path.exists(os.path.join(place, "truth.json"))], chunksize=1)
     if not verdicts:
         parser.error("no jobs there")
+    new = [verdict for verdict in verdicts if isinstance(verdict, judge_new.NewVerdict)]
+    if new:
+        for verdict in new:
+            if given.verbose and verdict.result not in judge_new.GOOD:
+                print("%s: %s, %s" % (verdict.job, verdict.result, verdict.why))
+        print(judge_new.table(new))
+        right = sum(verdict.result in judge_new.GOOD for verdict in new) / len(new)
+        return 1 if right < given.floor else 0
     if given.verbose:
         for verdict in verdicts:
             if not verdict.holds["right"]:
