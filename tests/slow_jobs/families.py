@@ -29,8 +29,8 @@ class Family(Training):
         super().__init__(layout, style, cause, rng)
 
     @classmethod
-    def lay_out(cls, rng: random.Random) -> Layout:
-        return Layout(*rng.choice(cls.layouts))
+    def lay_out(cls, rng: random.Random, small: bool) -> Layout:
+        return Layout(*rng.choice(cls.layouts[:1] if small else cls.layouts))
 
     def layer(self, rank: int, micro: int, backward: bool, number: int):
         style = self.style
@@ -284,8 +284,8 @@ class Moe(Family):
     micro_batches = (1, 2)
 
     @classmethod
-    def lay_out(cls, rng):
-        layout = super().lay_out(rng)
+    def lay_out(cls, rng, small):
+        layout = super().lay_out(rng, small)
         size = rng.choice([size for size in (4, 8) if size <= layout.world])
         layout.regroup("ep", [list(range(first, first + size)) for first in range(0, layout.world, size)])
         layout.regroup("edp", [list(range(place, layout.world, size)) for place in range(size)])
@@ -333,8 +333,8 @@ class Rl(Family):
     DECODES = 8
 
     @classmethod
-    def lay_out(cls, rng):
-        layout = super().lay_out(rng)
+    def lay_out(cls, rng, small):
+        layout = super().lay_out(rng, small)
         trainers = rng.choice([layout.world // 2, layout.world // 4])
         size = rng.choice([1, 2])
         layout.regroup("dp", [list(range(trainers))])

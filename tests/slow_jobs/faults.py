@@ -1,5 +1,5 @@
-"""What makes the programs of families.py slow, as strong as in the field: nothing is scaled to a wanted cost. Each fault
-has random numbers of its own, so that a job can be played anew without it."""
+"""What makes the programs of families.py slow, as strong as in the field: nothing is scaled to a wanted cost. Each
+fault has random numbers of its own, so that a job can be played anew without it."""
 import random
 from typing import List, Optional, Sequence, Type
 
@@ -118,6 +118,8 @@ class Collections(Fault):
 
     def between(self, training, rank, where):
         if where == "launch" and self.step >= self.due[rank] and (not self.ranks or rank in self.ranks):
+            if self.rng.random() < 0.8:
+                return  # it may come at any launch
             self.due[rank] = self.step + self.rng.uniform(5, 9)
             took = 180 * MS * self.noise(0.3)
             if not self.muted:

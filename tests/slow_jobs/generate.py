@@ -137,13 +137,14 @@ class Job:
 class NewJob(Job):
     """A program of families.py with a fault, two, or none: its seed draws them."""
 
-    def __init__(self, seed: int, family: Optional[str] = None, fault: Optional[str] = None):
+    def __init__(self, seed: int, family: Optional[str] = None, fault: Optional[str] = None, small: bool = False):
         rng = random.Random("new/%d" % seed)
         drawn = rng.choice(list(families.FAMILIES))
         kind = families.FAMILIES[family or drawn]
         self.name, self.seed, self.key = kind.name, seed, "new/%d" % seed
-        layout = kind.lay_out(rng)
-        self.style = style = families.draw(kind, layout, rng)
+        layout = kind.lay_out(rng, small)
+        style = families.draw(kind, layout, rng)
+        self.style = style = style._replace(steps=11, micro_batches=layout.pp) if small else style
         self.kind, self.layout, self.scale = kind, layout, 1.0
         many = not fault and seed % 4 != 0 and rng.random() < 0.12
         if fault == "none" or (fault is None and seed % 4 == 0):
@@ -206,8 +207,8 @@ def make(task) -> str:
     begun = time.monotonic()
     truth = (NewJob(seed, *which) if name is None else Job(name, seed)).write(directory)
     return "%-24s %-24s %3d ranks  step %6.1f ms, without %6.1f ms, loss %4.1f %%  (%.1f s)" % (
-        "%s-%d" % (truth["job"]["name"], seed), "%s %s" % (truth["cause"], truth["flavour"]), truth["job"]["world"], truth["step_ms"], truth["step_ms_without"],
-        100 * truth["loss_fraction"], time.monotonic() - begun)
+        "%s-%d" % (truth["job"]["name"], seed), "%s %s" % (truth["cause"], truth["flavour"]), truth["job"]["world"],
+        truth["step_ms"], truth["step_ms_without"], 100 * truth["loss_fraction"], time.monotonic() - begun)
 
 
 def main(arguments: Optional[list] = None):

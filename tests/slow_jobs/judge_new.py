@@ -1,4 +1,5 @@
-"""How far `titan-analyze DIR` (the verdict) and `titan-analyze stragglers DIR` are right about jobs of generate.py --new.
+"""How far `titan-analyze DIR` (the verdict) and `titan-analyze stragglers DIR` are right about jobs of
+`generate.py --new`.
 
 right      the verdict's first finding names the true fault: a class that truth.json allows, and whom
 table      only `stragglers` does, with its costliest cause; the verdict says nothing of it

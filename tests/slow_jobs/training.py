@@ -176,8 +176,8 @@ class Training:
 
 def step_means(training: Training, times: List[float], since: int = 0) -> float:
     """The mean time of a step in ms, over the ranks' steps from `since` on, from one marker of a step to the next."""
-    total = 0.0
-    for rank in training.work.ranks:
+    total, trainers = 0.0, [rank for rank in training.work.ranks if rank.trains]
+    for rank in trainers:
         nodes = rank.step_nodes
         total += (times[nodes[-1]] - times[nodes[since]]) / (len(nodes) - 1 - since)
-    return total / len(training.work.ranks) / 1e6
+    return total / len(trainers) / 1e6
