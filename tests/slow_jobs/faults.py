@@ -21,7 +21,8 @@ class Fault(Cause):
 
     def __init__(self, rng: random.Random, layout: Layout, style: Style, flavour: str, family: str):
         self.family = family
-        self.among: List[int] = []  # who may be named beside `ranks`; any of them where it has none
+        self.among: List[int] = []  # who may be named beside `ranks`
+        self.any_of: List[int] = []  # where it has none: one of these at least, or all of `among`
         self.muted = False
         super().__init__(rng, layout, style, flavour)
         self.among = self.among or self.ranks
@@ -256,7 +257,7 @@ class SlowPair(Fault):
 
     def set_out(self):
         first = self.rng.choice([rank for rank in range(self.layout.world) if self.layout.neighbour(rank, 1) >= 0])
-        self.among = [first, self.layout.neighbour(first, 1)]
+        self.among = self.any_of = [first, self.layout.neighbour(first, 1)]
 
     def transfer(self, ranks, axis, ns):
         return 8 * ns if axis == "pp" and set(ranks) == set(self.among) and not self.muted else 0.0
@@ -274,7 +275,7 @@ class SlowNic(Fault):
     def set_out(self):
         group = self.layout.group_of[self.ranks[0]]["ep"]
         self.among = list(group.ranks)
-        self.nic, self.ranks = self.ranks[0], []  # which of its members, no record can tell
+        self.nic, self.any_of, self.ranks = self.ranks[0], self.ranks, []  # which of them, hardly a record can tell
         if len(self.layout.groups["ep"]) == 1:
             self.start_late()
 
@@ -339,7 +340,7 @@ class LongGeneration(Fault):
             ranks = list(group.ranks) if group else [self.rng.choice(ranks)]
         else:
             self.start_late()
-        self.longer, self.among = ranks, ranks
+        self.longer = self.among = self.any_of = ranks
 
     def kernel(self, rank, micro, part, ns):
         return 0.8 * ns if part == "generate" and rank in self.longer and self.active and not self.muted else 0.0
@@ -409,9 +410,10 @@ def draw(seed: str, layout: Layout, style: Style, family: str, kind: Optional[st
     rng = random.Random("fault/" + seed)
     fitting = [(fault, flavour) for fault in FAULTS for flavour in fault.flavours
                if fault.suits(layout, flavour, family) and kind in (None, fault.name)]
+    if not fitting:
+        raise ValueError("%s: no %s in %s" % (seed, kind, layout.describe()))
     # Those of one family alone would be rare.
-    names = sorted({fault.name for fault, _ in fitting})
-    name = rng.choice(names + ["slow_gpu"])
+    name = rng.choice(sorted({fault.name for fault, _ in fitting}) + ["slow_gpu"] * (kind is None))
     fault, flavour = rng.choice([one for one in fitting if one[0].name == name])
     found = fault(random.Random("drawn/" + seed), layout, style, flavour, family)
     found.seed = "drawn/" + seed

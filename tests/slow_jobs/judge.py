@@ -198,8 +198,9 @@ def judge_all(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int
     new = [verdict for verdict in verdicts if isinstance(verdict, judge_new.NewVerdict)]
     if new:
         for verdict in new:
-            if given.verbose and verdict.result not in judge_new.GOOD:
-                print("%s: %s, %s" % (verdict.job, verdict.result, verdict.why))
+            if given.verbose and (verdict.result not in judge_new.GOOD or verdict.share is False):
+                print("%s: %s%s, %s" % (verdict.job, verdict.result, " but its share" if verdict.share is False else "",
+                                        verdict.why))
         print(judge_new.table(new))
         right = sum(verdict.result in judge_new.GOOD for verdict in new) / len(new)
         return 1 if right < given.floor else 0

@@ -46,7 +46,9 @@ def names_whom(part: dict, said: dict) -> bool:
     hosts = set(said.get("hosts") or []) or hosts_of(ranks)
     if said.get("class") in ("slow_link", "slow_host") and hosts == hosts_of(among):
         return True
-    return bool(ranks) and must <= ranks <= among
+    if not must:
+        return ranks == among or (bool(ranks & set(part["any_of"])) and ranks <= among)
+    return must <= ranks <= among
 
 
 def is_right(part: dict, said: dict) -> bool:
