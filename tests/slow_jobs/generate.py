@@ -184,7 +184,8 @@ class NewJob(Job):
         told = []
         for part in self.parts:
             one = {"fault": part.name, "flavour": part.flavour, "classes": part.also_of(style.marks),
-                   "ranks": part.ranks, "among": part.among, "any_of": part.any_of, "hosts": [host_name(host) for host in part.hosts],
+                   "ranks": part.ranks, "among": part.among, "any_of": part.any_of,
+                   "hosts": [host_name(host) for host in part.hosts],
                    "stage": part.stage, "since_step": None if part.since is None else style.first + part.since}
             told.append((part, one))
         for part, one in told:
@@ -194,7 +195,8 @@ class NewJob(Job):
             one["share_since"] = 1 - self.without(part, since) / step_means(self.training, self.times, since)
         said = sorted((one for _, one in told), key=lambda one: -one["share"])
         first = said[0] if said else {"fault": "none", "flavour": "", "classes": [], "ranks": [], "among": [],
-                                      "any_of": [], "hosts": [], "stage": None, "since_step": None, "step_ms_without": step,
+                                      "any_of": [], "hosts": [], "stage": None, "since_step": None,
+                                      "step_ms_without": step,
                                       "share": 0.0, "share_since": 0.0}
         return {"family": self.kind.name, "cause": first["fault"], **first, "second": said[1] if said[1:] else None,
                 "faults": len(said), "step_ms": step, "loss_fraction": first["share"],
