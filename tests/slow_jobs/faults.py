@@ -1,7 +1,7 @@
 """What makes the programs of families.py slow, as strong as in the field: nothing is scaled to a wanted cost. Each
 fault has random numbers of its own, so that a job can be played anew without it."""
 import random
-from typing import List, Optional, Sequence, Type
+from typing import Callable, List, Optional, Sequence, Type
 
 from causes import Cause
 from layout import PER_HOST, Layout
@@ -18,6 +18,7 @@ class Fault(Cause):
     vague: Sequence[str] = ()
     one_rank = True
     seed = ""  # of its random numbers
+    suits: Callable[[Layout, str, str], bool] = staticmethod(lambda layout, flavour, family: True)
 
     def __init__(self, rng: random.Random, layout: Layout, style: Style, flavour: str, family: str):
         self.family = family
@@ -26,10 +27,6 @@ class Fault(Cause):
         self.muted = False
         super().__init__(rng, layout, style, flavour)
         self.among = self.among or self.ranks
-
-    @classmethod
-    def suits(cls, layout: Layout, flavour: str, family: str) -> bool:
-        return True
 
     def draw(self):
         if self.one_rank:
@@ -74,10 +71,7 @@ class SlowHostGpus(Fault):
     name = "slow_host"
     classes = ("slow_host",)
     one_rank = False
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return layout.hosts > 1
+    suits = staticmethod(lambda layout, flavour, family: layout.hosts > 1)
 
     def set_out(self):
         self.hosts = [self.rng.randrange(self.layout.hosts)]
@@ -97,14 +91,11 @@ class Loader(Fault):
     name = "loader"
     classes = ("data_loading",)
     vague = (CPU,)
+    suits = staticmethod(lambda layout, flavour, family: family != "rl")
 
     def host(self, rank, where, ns):
         stalls = self.rng.random() < 0.25
         return 150 * MS * self.noise(0.5) if where in ("data", "sample") and self.hits(rank) and stalls else 0.0
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return family != "rl"
 
 
 class Collections(Fault):
@@ -147,14 +138,11 @@ class Checkpoint(Fault):
     name = "checkpoint"
     classes = ("checkpoint",)
     flavours = ("rank0", "all")
+    suits = staticmethod(lambda layout, flavour, family: family != "rl" or flavour == "rank0")
 
     def set_out(self):
         self.ranks = [0] if self.flavour == "rank0" else []
         self.every = self.rng.choice([5, 8, 10])
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return family != "rl" or flavour == "rank0"
 
     def between(self, training, rank, where):
         if where != "end" or self.step % self.every != self.every - 1 or (self.ranks and rank not in self.ranks):
@@ -228,10 +216,7 @@ class SlowCommunicator(Fault):
     classes = (LINK, "slow_host")
     flavours = ("tp", "dp")
     one_rank = False
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return bool(layout.groups[flavour])
+    suits = staticmethod(lambda layout, flavour, family: bool(layout.groups[flavour]))
 
     def set_out(self):
         groups = self.layout.groups[self.flavour]
@@ -250,10 +235,7 @@ class SlowPair(Fault):
     name = "slow_pair"
     classes = (LINK,)
     one_rank = False
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return layout.pp > 2
+    suits = staticmethod(lambda layout, flavour, family: layout.pp > 2)
 
     def set_out(self):
         first = self.rng.choice([rank for rank in range(self.layout.world) if self.layout.neighbour(rank, 1) >= 0])
@@ -267,10 +249,7 @@ class SlowNic(Fault):
     """All that one rank exchanges with the other experts' ranks takes longer, and so the whole all_to_all."""
     name = "slow_nic"
     classes = (LINK, GPU, "slow_host")
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return family == "moe"
+    suits = staticmethod(lambda layout, flavour, family: family == "moe")
 
     def set_out(self):
         group = self.layout.group_of[self.ranks[0]]["ep"]
@@ -287,10 +266,7 @@ class LastStage(Fault):
     name = "last_stage"
     classes = ("last_stage",)
     one_rank = False
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return layout.pp > 1
+    suits = staticmethod(lambda layout, flavour, family: layout.pp > 1)
 
     def set_out(self):
         self.stage = self.layout.pp - 1
@@ -309,10 +285,7 @@ class HotExpert(Fault):
     """The router likes one rank's experts: they get, and compute, more."""
     name = "hot_expert"
     classes = (GPU, "uneven_sequences", "uneven_experts", "hot_expert")
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return family == "moe"
+    suits = staticmethod(lambda layout, flavour, family: family == "moe")
 
     def kernel(self, rank, micro, part, ns):
         return 0.8 * ns if part == "expert" and self.hits(rank) else 0.0
@@ -327,10 +300,7 @@ class LongGeneration(Fault):
     classes = (GPU, CPU, "slow_host", "everyone", "uneven_sequences", "uneven_stages", "last_stage")
     flavours = ("all", "one")
     one_rank = False
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return family == "rl"
+    suits = staticmethod(lambda layout, flavour, family: family == "rl")
 
     def set_out(self):
         trainers = len(self.layout.groups["dp"][0].ranks)
@@ -351,10 +321,7 @@ class UnevenLengths(Fault):
     name = "uneven_lengths"
     classes = ("uneven_sequences",)
     one_rank = False
-
-    @classmethod
-    def suits(cls, layout, flavour, family):
-        return layout.dp > 1 and family in ("ddp", "fsdp2", "megatron_1f1b", "megatron_interleaved")
+    suits = staticmethod(lambda layout, flavour, family: layout.dp > 1 and family not in ("moe", "rl"))
 
     def set_out(self):
         self.lengths = {}
