@@ -275,8 +275,7 @@ void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow
                     Diagnosis& diagnosis) {
     for (const SlowCause& cause : slow.causes) {
         const double share = slow.share(cause);
-        const std::optional<std::string> processors =
-            explained_by_processors(run, cause.ranks, share, is_of_hosts(cause.of_class) && cause.slow_part.empty());
+        const std::optional<std::string> processors = explained_by_processors(run, cause.ranks, share);
         if (share >= least_share && !processors) {
             if (!is_told(slow, cause, diagnosis.findings)) {
                 diagnosis.findings.push_back(slow_step(run, timing, slow, cause));

@@ -28,13 +28,6 @@ std::string_view name_of(CauseClass cause);
 // Ranks are late, of themselves or because of their host.
 constexpr bool is_of_ranks(CauseClass cause) { return cause <= CauseClass::kSlowHost; }
 
-// Hosts are late, and nothing on record names what with.
-constexpr bool is_of_hosts(CauseClass cause) {
-    return cause == CauseClass::kSlowRankHost || cause == CauseClass::kOtherProcess || cause == CauseClass::kSlowHost ||
-           cause == CauseClass::kGarbageCollection || cause == CauseClass::kDataLoading ||
-           cause == CauseClass::kCheckpoint || cause == CauseClass::kUnevenSequences || cause == CauseClass::kEveryone;
-}
-
 struct SlowCause {
     CauseClass of_class{};
     std::vector<int> ranks;  // sorted; of causes of all ranks: those that it strikes

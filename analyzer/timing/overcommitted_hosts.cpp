@@ -89,14 +89,9 @@ int64_t lacked_processors_ns(const Process& process) {
     return is_short(process.processors) ? delay_ns(process.processors) : 0;
 }
 
-std::optional<std::string> explained_by_processors(const Run& run, const std::vector<int>& ranks, double share,
-                                                   bool of_host) {
+std::optional<std::string> explained_by_processors(const Run& run, const std::vector<int>& ranks, double share) {
     for (const Process& process : run.processes) {
         const auto lived_ns = static_cast<double>(process.now_ns - process.started_ns);
-        if (of_host && holds(ranks, process.rank) && !process.processors.known() && process.source.is_ring) {
-            return fmt::format("whether the processors of host {} were overcommitted is not known: {}", process.host,
-                               why_unknown(process));
-        }
         if (holds(ranks, process.rank) && lived_ns > 0 &&
             static_cast<double>(process.processors.run_delay_ns) > kOfTheCost * share * lived_ns) {
             return figures(process);

@@ -23,10 +23,8 @@ std::vector<OvercommittedHost> overcommitted_hosts(const Run& run);
 // small part of the time that they wanted one, or unknown.
 int64_t lacked_processors_ns(const Process& process);
 
-// What costs such a share of the time of these ranks may be that their threads got no processor. Then says so; of what
-// hosts do (`of_host`) also where nobody knows.
-std::optional<std::string> explained_by_processors(const Run& run, const std::vector<int>& ranks, double share,
-                                                   bool of_host);
+// What costs such a share of the time of these ranks may be that their threads got no processor. Then says so.
+std::optional<std::string> explained_by_processors(const Run& run, const std::vector<int>& ranks, double share);
 
 // Weighs a finding of lateness: on an overcommitted host it is possible at most. If nothing is recorded about the
 // processors, it says so.

@@ -8,6 +8,7 @@ import os
 import random
 import struct
 import sys
+import zlib
 from typing import Dict, List, NamedTuple
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenarios"))
@@ -261,10 +262,12 @@ class Image:
         self.called(call.name, entered, returned, about)
 
     def add_work(self, handed: Handed):
-        kind, function = {"kernel": (1, "cudaLaunchKernel"), "copy": (2, "cudaMemcpyAsync")}[handed.kind]
+        kind, function = {"kernel": (1, "cudaLaunchKernel"), "copy": (2, "cudaMemcpyAsync"),
+                          "record": (5, "cudaEventRecord"), "wait": (6, "cudaStreamWaitEvent")}[handed.kind]
+        about = 0x9000 + handed.event if handed.event else 0x5000 + zlib.crc32(handed.name.encode())
         self.work.rows.append(titan.STREAM_WORK.pack(
             slot(len(self.work.rows)), self.recorder.at(self.rank, handed.entered), self.stream(handed.stream),
-            0x5000, handed.amount, 0, self.text(handed.name), self.tid, self.text(function), kind, 0, 0))
+            about, handed.amount, 0, self.text(handed.name or function), self.tid, self.text(function), kind, 0, 0))
 
     def add_mark(self, mark):
         value = int(mark.value)

@@ -44,11 +44,12 @@ class CudaCall(NamedTuple):
 
 class Handed(NamedTuple):
     """To a stream."""
-    kind: str  # kernel or copy
+    kind: str  # kernel, copy, record or wait
     name: str
     amount: int
     entered: int
     stream: str
+    event: int = 0  # of records and waits
 
 
 class Mark(NamedTuple):
@@ -72,7 +73,9 @@ class Rank:
         self.next_span = 1
         self.step = -1
         self.step_nodes: List[int] = []
-        self.batches = self.launches = 0
+        self.batches = self.launches = self.events = 0
+        self.event_at: Dict[int, int] = {}  # by node that a stream had come to
+        self.event_behind: Dict[str, int] = {}  # by stream: behind its newest call
         self.counts: Dict[tuple, int] = {}  # calls by communicator, messages by peer and direction; nodes of "done"
         self.kernels: List[int] = []  # nodes
         self.kernels_suffix = ""
@@ -128,19 +131,39 @@ class Work:
         at.host = self.graph.add([at.host], LAUNCH)
         at.streams["compute"] = self.graph.add([at.host, at.streams.get("compute", 0)], own, extra)
 
+    def _hand(self, rank: int, kind: str, stream: str, event: int):
+        at = self.ranks[rank]
+        at.records.append(Handed(kind, "", 0, at.host, stream, event))
+
+    def _record_event(self, rank: int, stream: str) -> int:
+        self.ranks[rank].events += 1
+        self._hand(rank, "record", stream, self.ranks[rank].events)
+        return self.ranks[rank].events
+
     def wait(self, rank: int, stream: str):
         """The compute stream waits for another one, and nobody else does."""
         at = self.ranks[rank]
+        if stream in at.event_behind:
+            self._hand(rank, "wait", "compute", at.event_behind[stream])
         if stream in at.streams:
             at.streams["compute"] = self.graph.add([at.streams.get("compute", 0), at.streams[stream]])
 
     def event(self, rank: int, stream: str = "compute") -> int:
         """The node that a stream has come to, for others to wait for."""
-        return self.ranks[rank].streams.get(stream, 0)
+        node = self.ranks[rank].streams.get(stream, 0)
+        if stream == "compute":
+            self.ranks[rank].event_at[node] = self._record_event(rank, stream)
+        return node
 
-    def _launch(self, rank: int, stream: str, behind_compute: bool, after: Sequence[int] = ()) -> Tuple[int, int, int]:
+    def _launch(self, rank: int, stream: str, behind_compute: bool, after: Sequence[int] = (),
+                shown: str = "") -> Tuple[int, int, int]:
         """Nodes at which the host enters, and leaves, and at which the stream has come to it."""
         at = self.ranks[rank]
+        if behind_compute:
+            self._hand(rank, "wait", shown or stream, self._record_event(rank, "compute"))
+        for node in after:
+            if node in at.event_at:
+                self._hand(rank, "wait", shown or stream, at.event_at[node])
         entered = at.host
         at.host = self.graph.add([entered], CALL * self.noise(0.2))
         before = [at.host, at.streams.get(stream, 0)] + ([at.streams.get("compute", 0)] if behind_compute else [])
@@ -162,7 +185,7 @@ class Work:
         at.counts[(axis,)] = number + 1
         # NCCL runs one operation of a communicator at a time, whatever the streams.
         after = [*after, at.counts.get(("done", axis), 0)]
-        entered, returned, started = self._launch(rank, stream, behind_compute, after)
+        entered, returned, started = self._launch(rank, stream, behind_compute, after, shown or axis)
         key = (group, number)
         if key not in self.meetings:
             self.meetings[key] = self.graph.add([], own, extra)
@@ -181,6 +204,7 @@ class Work:
         for i, (name, sequence, size, peer, batch) in enumerate(calls):
             at.records.append(Call(axis, group, name, sequence, size, peer, batch, i, at.launches - 1, entered,
                                    returned, started, finished, at.step, self.span_of(rank), shown or axis))
+        at.event_behind[stream] = self._record_event(rank, shown or axis)
         if waits:
             self.wait(rank, stream)
 
@@ -210,6 +234,7 @@ class Work:
         for i in range(len(which)):
             at.records[-1 - i] = at.records[-1 - i]._replace(finished=finished)
         at.streams[axis] = finished
+        at.event_behind[axis] = self._record_event(rank, axis)
         self.wait(rank, axis)
 
     # Markers.
