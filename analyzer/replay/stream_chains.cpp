@@ -19,6 +19,7 @@ constexpr double kCommonSlot = 0.5;  // share of the ranks that do the same of w
 constexpr double kOftenSeen = 0.5;   // share of the steps
 constexpr double kMostlySeen = 0.9;  // then it is not only seen where it takes long
 constexpr double kAsOften = 0.5;     // times as often as another
+constexpr double kRarely = 0.01;     // share of the steps: of what shows in other work alone
 constexpr double kOfHost = 0.1;      // share of the time of a piece: then its host was late, not its GPU
 constexpr double kAboveKnown = 3;    // times what the method of observing resolves
 
@@ -46,6 +47,10 @@ class StreamChains {
             see_ends(r);
         }
         learn();
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            learn_from_behind(r);
+        }
+        compare();
         // What begins where filled-in work ends is seen now, too.
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             fill_ends(r);
@@ -178,11 +183,17 @@ class StreamChains {
     }
 
     void learn() {
-        std::map<uint32_t, std::vector<size_t>> by_role;
         seen_.resize(graph_.ranks());
-        of_kernels_.clear();
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             seen_[r] = seen_of(r);
+        }
+        compare();
+    }
+
+    void compare() {
+        std::map<uint32_t, std::vector<size_t>> by_role;
+        of_kernels_.clear();
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
             by_role[graph_.roles[r]].push_back(r);
         }
         shares_.assign(graph_.ranks(), 1);
@@ -195,6 +206,33 @@ class StreamChains {
             for (size_t piece = 0; piece < seen_[r].size(); ++piece) {
                 Seen& best = of_kernels_.back()[(*orders_[r])[piece].kernels];
                 best = seen_[r][piece].often > best.often ? seen_[r][piece] : best;
+            }
+        }
+    }
+
+    // How long work takes that no call ever shows, but work behind it: that began when this one ended, if it waited for
+    // nothing else then.
+    void learn_from_behind(size_t r) {
+        std::vector<std::vector<double>> took_ns(orders_[r]->size());
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            if (raw_[n].is_call() || !ends_[n].seen) {
+                continue;
+            }
+            const StepNode& node = graph_.nodes[n];
+            for (const auto& [work, other] : {std::pair(node.before, node.after), std::pair(node.after, node.before)}) {
+                if (work == kNoIndex || is_seen(work) || !is_seen(other) || usual_ns(r, work) > 0) {
+                    continue;
+                }
+                const double behind_ns = usual_ns(r, n);
+                const int64_t began_ns = raw_[n].ended_ns - static_cast<int64_t>(behind_ns);
+                if (behind_ns > 0 && began_ns > end_ns(other) + kAtOnceNs && is_begin_known(work)) {
+                    took_ns[raw_[work].piece].push_back(static_cast<double>(began_ns - since_ns(work)));
+                }
+            }
+        }
+        for (size_t piece = 0; piece < took_ns.size(); ++piece) {
+            if (!took_ns[piece].empty()) {
+                seen_[r][piece] = {middle_mean(std::move(took_ns[piece])), kRarely};
             }
         }
     }
