@@ -424,7 +424,7 @@ CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places
         std::vector<uint64_t> shapes;
         for (const uint32_t place : places) {
             const Entry& entry = process.entries[place];
-            const uint64_t call = mix_hash(entry.row, static_cast<uint64_t>(entry.kind));
+            const uint64_t call = mix_hash(mix_hash(0, entry.row), static_cast<uint64_t>(entry.kind));
             const uint64_t shape = mix_hash(call, static_cast<uint32_t>(entry.peer));
             shapes.push_back(with_sizes ? mix_hash(shape, entry.count) : shape);
         }

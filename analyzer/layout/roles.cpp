@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <tuple>
@@ -111,6 +112,7 @@ class RoleFinder {
 
     std::vector<CommunicatorRole> find() {
         by_name();
+        find_stages_of_one_rank();
         by_the_ranks_of_others();
         infer();
         return std::move(roles_);
@@ -128,6 +130,38 @@ class RoleFinder {
                 roles_[index] = {Role::kWorld, RoleSource::kInferred, "it has all ranks of the job"};
             }
         }
+    }
+
+    // A pipeline of all ranks, each of which is a stage.
+    void find_stages_of_one_rank() {
+        for (uint32_t index = 0; index < roles_.size() && !taken_.contains(Role::kPipeline); ++index) {
+            if (roles_[index].role == Role::kWorld && groups_[index].complete && talks_to_neighbours(index)) {
+                taken_.insert(Role::kPipeline);
+                roles_[index] = {
+                    Role::kPipeline, RoleSource::kInferred,
+                    "it has all ranks of the job, and each sends to and receives from its neighbours alone"};
+            }
+        }
+    }
+
+    bool talks_to_neighbours(uint32_t index) const {
+        size_t calls = 0;
+        for (const MemberRef ref : run_.communicators[index].members) {
+            const int32_t rank = run_.member(ref).rank;
+            const int32_t last = run_.communicators[index].size - 1;
+            for (const CallSignature& call : run_.process(ref).history.signatures) {
+                if (call.row != ref.row || format::class_of(call.kind) == format::OpClass::lifecycle) {
+                    continue;
+                }
+                const int32_t distance = std::abs(call.peer - rank);
+                if (format::class_of(call.kind) != format::OpClass::p2p || (distance != 1 && distance != last)) {
+                    return false;
+                }
+                ++calls;
+            }
+        }
+        // Two ranks have no others to talk to.
+        return calls != 0 && run_.communicators[index].size > 2;
     }
 
     void by_the_ranks_of_others() {

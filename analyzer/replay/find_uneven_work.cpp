@@ -11,6 +11,7 @@
 #include "host/words.h"
 #include "layout.h"
 #include "robust.h"
+#include "what_is_slow.h"
 
 namespace titan::analyzer {
 namespace {
@@ -224,13 +225,23 @@ void find_uneven_stages(CauseSearch& search) {
         }
     }
     SlowCause cause;
-    cause.of_class = heaviest == last && alone ? CauseClass::kLastStage : CauseClass::kUnevenStages;
-    cause.stage = heaviest;
     for (const size_t r : by_stage[heaviest]) {
         cause.ranks.push_back(search.rank_number(r));
     }
     std::sort(cause.ranks.begin(), cause.ranks.end());
     cause.evidence.push_back("own work in a step (medians): " + words);
+    // The first and the last stage have other work, too; why should one in the middle?
+    const bool one_gpu =
+        by_stage[heaviest].size() == 1 && alone && heaviest != last && heaviest != by_stage.begin()->first;
+    if (one_gpu) {
+        cause.of_class = class_of_gpu(search, by_stage[heaviest].front(), cause);
+        cause.evidence.push_back(
+            fmt::format("rank {} alone is stage {}, and no other rank does the same: it may have more layers instead",
+                        cause.ranks.front(), heaviest));
+    } else {
+        cause.of_class = heaviest == last && alone ? CauseClass::kLastStage : CauseClass::kUnevenStages;
+        cause.stage = heaviest;
+    }
     search.add(std::move(cause), amounts_ns);
 }
 

@@ -8,6 +8,7 @@
 #include "cause_search.h"
 #include "host/words.h"
 #include "late_ranks.h"
+#include "layout.h"
 #include "sampled_stacks.h"
 #include "spared_steps.h"
 
@@ -82,7 +83,9 @@ void tell_the_incomparable(const Run& run, const StepGraph& graph, SlowCauses& a
     }
     std::vector<int> alone;
     for (const auto& [role, ranks] : ranks_of) {
-        if (ranks.size() == 1) {
+        const RankPlace* place = run.layout == nullptr ? nullptr : run.layout->place_of(ranks.front());
+        const bool is_stage = place != nullptr && place->in(Role::kPipeline) >= 0 && graph.tells_gpu_work();
+        if (ranks.size() == 1 && !is_stage) {  // stages are compared with each other
             alone.push_back(ranks.front());
         }
     }

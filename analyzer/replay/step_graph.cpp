@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -328,9 +330,7 @@ class GraphBuilder {
     }
 
     uint32_t route_of(const StepRoute& route) {
-        const uint64_t key = mix_hash(mix_hash(uint64_t{route.communicator} << 32 | static_cast<uint32_t>(route.from),
-                                               static_cast<uint32_t>(route.to)),
-                                      static_cast<uint64_t>(route.kind) << 8 | route.size_bits);
+        const RouteKey key{route.communicator, route.from, route.to, route.kind, route.size_bits};
         const auto [found, inserted] = routes_.try_emplace(key, static_cast<uint32_t>(graph_.routes.size()));
         if (inserted) {
             graph_.routes.push_back(route);
@@ -582,7 +582,8 @@ class GraphBuilder {
     StepOrder order_;                                      // of the process at hand
     uint32_t piece_ = kNoIndex;                            // of the call that comes next
     std::unordered_map<ChannelKey, Channel, HashOfKey> channels_;
-    std::unordered_map<uint64_t, uint32_t> routes_;
+    using RouteKey = std::tuple<uint32_t, int32_t, int32_t, OpKind, uint8_t>;
+    std::map<RouteKey, uint32_t> routes_;
     std::unordered_map<uint64_t, uint32_t> role_numbers_;
     std::vector<Channel*> channels_of_;        // by signature of the process at hand
     std::vector<std::vector<uint32_t>> came_;  // nodes by rank, as they came

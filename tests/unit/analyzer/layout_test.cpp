@@ -133,6 +133,34 @@ TEST_CASE("communicators without names are told apart by their structure and wha
     }
 }
 
+TEST_CASE("a pipeline of all ranks has stages of one rank each; whoever talks to all others is none") {
+    for (const bool only_neighbours : {true, false}) {
+        Scenario job(4);
+        job.communicator("a", {0, 1, 2, 3});
+        job.every_rank([&](int rank, Program& program) {
+            if (rank > 0) {
+                program.recv("a", rank - 1);
+            }
+            if (rank < 3) {
+                program.send("a", rank + 1);
+            }
+            if (rank == 0 && !only_neighbours) {
+                program.send("a", 2);
+            } else if (rank == 2 && !only_neighbours) {
+                program.recv("a", 0);
+            }
+            program.all_reduce("world").sync();
+        });
+        const Played played = play(job);
+        CAPTURE(only_neighbours);
+        for (int rank = 0; rank < 4; ++rank) {
+            const auto* place = layout(played.run).place_of(rank);
+            REQUIRE(place != nullptr);
+            CHECK(place->in(Role::kPipeline) == (only_neighbours ? rank : -1));
+        }
+    }
+}
+
 TEST_CASE("neighbours whose scattered sums the others add up are shards of data parallel ranks, not tensor parallel") {
     const auto place = [](uint64_t summed, uint64_t inner_sum) {
         Scenario job(4);
