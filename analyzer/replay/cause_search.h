@@ -99,6 +99,7 @@ class CauseSearch {
 void find_host_parts(CauseSearch& search, HowOften how_often);
 void find_pauses_of_all(CauseSearch& search);
 // All else is looked for in the steps in which each launch was seen, if there are such:
+void find_other_jobs(CauseSearch& search);
 void find_slow_links(CauseSearch& search);
 void find_uneven_sequences(CauseSearch& search);
 void find_uneven_stages(CauseSearch& search);

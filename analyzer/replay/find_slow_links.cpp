@@ -69,7 +69,8 @@ class SlowLinks {
         const uint32_t end = graph.piece_begin[node + 1];
         std::optional<Way> way;
         for (uint32_t p = first; p < end; ++p) {
-            if ((graph.pieces[p] & StepGraph::kDoesNotWait) != 0) {
+            // Where others than the graph's ranks meet, too, it is these that take long.
+            if ((graph.pieces[p] & StepGraph::kDoesNotWait) != 0 || graph.outside.contains(graph.pieces[p])) {
                 return std::nullopt;
             }
             const StepRoute& of = graph.routes[graph.meeting_route[graph.pieces[p]]];

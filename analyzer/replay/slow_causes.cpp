@@ -62,6 +62,7 @@ std::vector<SlowCause> causes_of(const Run& run, const Timing& timing, const Ste
         find_host_parts(*of_watched, HowOften::kInMostSteps);
     }
     CauseSearch& search = of_watched ? *of_watched : of_all;
+    find_other_jobs(search);
     find_slow_links(search);
     find_uneven_sequences(search);
     find_uneven_stages(search);

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <deque>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -15,6 +13,7 @@
 #include "graph_order.h"
 #include "group_words.h"
 #include "host/words.h"
+#include "meetings.h"
 #include "node_chains.h"
 #include "run_ahead.h"
 #include "same_work.h"
@@ -32,15 +31,6 @@ constexpr double kFilledInShare = 0.02;     // of a step, likewise
 constexpr double kWatched = 0.95;           // share of a step's calls that were seen to end
 constexpr size_t kLeastWatched = 8;         // steps
 constexpr double kGoodClockNs = 3e6;        // bound of an aligned clock
-constexpr uint32_t kMostApart = 1 << 20;    // of sequence numbers of one communicator: more is damage
-
-// The meetings of one communicator, or of one pair of its ranks in one direction, by sequence number.
-struct Channel {
-    int32_t from = -1;
-    int32_t to = -1;
-    int64_t base = -1;
-    std::deque<uint32_t> meetings;
-};
 
 class GraphBuilder {
   public:
@@ -65,6 +55,9 @@ class GraphBuilder {
         graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
         fill_nodes();
         put_in_order();
+        for (const uint32_t process : outside_) {
+            add_outside(process);
+        }
         measure_steps_by_device();
         return std::move(graph_);
     }
@@ -86,6 +79,9 @@ class GraphBuilder {
         for (uint32_t p = 0; p < run_.processes.size(); ++p) {
             const Process& process = run_.processes[p];
             const StepRange steps = ranges[p];
+            if (any_marked && process.step < 0) {
+                outside_.push_back(p);
+            }
             if (steps.empty()) {
                 without.push_back(process.rank);
                 continue;
@@ -188,7 +184,7 @@ class GraphBuilder {
         const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
         const int32_t middle_step = graph_.first_step + static_cast<int32_t>(graph_.steps / 2);
         const uint32_t until = end_of_last(process);
-        channels_of_.assign(history.signatures.size(), nullptr);
+        meetings_.begin(process);
         const auto step_at = [&](size_t& i, uint32_t place) {
             while (i + 1 < process.steps.size() && process.steps[i + 1].first_call <= place) {
                 ++i;
@@ -275,7 +271,7 @@ class GraphBuilder {
         const int64_t started_ns = at(times.started);
         node.arrived_ns = std::max(node.arrived_ns, started_ns);
         node.ended_ns = std::max(node.ended_ns, at(times.ended));
-        const uint32_t meeting = meeting_of(index, call, times.sequence & (CallTimes::kWithBefore - 1));
+        const uint32_t meeting = meetings_.of(run_.processes[index], call, times.sequence & (CallTimes::kWithBefore - 1));
         if (meeting != kNoIndex) {
             const auto own = graph_.pieces.begin() + graph_.piece_begin.back();
             if (std::find(own, graph_.pieces.end(), meeting) == graph_.pieces.end()) {
@@ -285,57 +281,26 @@ class GraphBuilder {
         }
     }
 
-    uint32_t meeting_of(uint32_t index, const CallSignature& call, uint32_t sequence) {
+    // The meetings of the graph that this process comes to, too.
+    void add_outside(uint32_t index) {
         const Process& process = run_.processes[index];
-        const Member& member = process.members[call.row];
-        const bool pair = format::class_of(call.kind) == format::OpClass::p2p;
-        if (member.communicator == kNoIndex || sequence == CallTimes::kWithBefore - 1 ||
-            (pair && (call.kind != OpKind::kSend && call.kind != OpKind::kRecv)) ||
-            (pair && (call.peer < 0 || call.peer == member.rank))) {
-            return kNoIndex;
+        if (!process.sees.moments || process.call_times.empty()) {
+            return;
         }
-        Channel*& channel = channels_of_[static_cast<size_t>(&call - process.history.signatures.data())];
-        if (channel == nullptr) {
-            const int32_t from = !pair ? -1 : call.kind == OpKind::kSend ? member.rank : call.peer;
-            const int32_t to = !pair ? -1 : call.kind == OpKind::kSend ? call.peer : member.rank;
-            channel = &channels_[{member.communicator, from, to}];
-            channel->from = from;
-            channel->to = to;
+        const uint32_t oldest = process.history.size() - static_cast<uint32_t>(process.call_times.size());
+        int64_t entered_ns = process.call_times_from_ns;
+        for (uint32_t i = 0; i < process.call_times.size(); ++i) {
+            const CallTimes& times = process.call_times[i];
+            entered_ns += int64_t{times.since_before} * CallTimes::kUnitNs;
+            const uint32_t meeting =
+                meetings_.known(process, process.history[oldest + i], times.sequence & (CallTimes::kWithBefore - 1));
+            if (meeting != kNoIndex) {
+                const int64_t after_ns = times.started == kNoIndex ? 0 : int64_t{times.started} * CallTimes::kUnitNs;
+                const auto arrived_ns =
+                    static_cast<double>(clocks_.common_ns(index, entered_ns + after_ns) - origin_ns_);
+                graph_.outside[meeting].push_back({index, arrived_ns - last_ns_[meeting]});
+            }
         }
-        if (channel->base < 0) {
-            channel->base = sequence;
-        }
-        const int64_t distance = int64_t{sequence} - channel->base;
-        if (distance < -int64_t{kMostApart} || distance > int64_t{kMostApart}) {
-            return kNoIndex;
-        }
-        for (int64_t i = distance; i < 0; ++i) {
-            channel->meetings.push_front(kNoIndex);
-            --channel->base;
-        }
-        const auto place = static_cast<size_t>(int64_t{sequence} - channel->base);
-        if (place >= channel->meetings.size()) {
-            channel->meetings.resize(place + 1, kNoIndex);
-        }
-        uint32_t& meeting = channel->meetings[place];
-        if (meeting == kNoIndex) {
-            meeting = static_cast<uint32_t>(graph_.meeting_size.size());
-            graph_.meeting_size.push_back(0);
-            const uint64_t bytes = call.count * format::datatype_size_bytes(call.datatype);
-            graph_.meeting_route.push_back(
-                route_of({member.communicator, channel->from, channel->to, pair ? OpKind::kSend : call.kind,
-                          static_cast<uint8_t>(std::bit_width(bytes))}));
-        }
-        return meeting;
-    }
-
-    uint32_t route_of(const StepRoute& route) {
-        const RouteKey key{route.communicator, route.from, route.to, route.kind, route.size_bits};
-        const auto [found, inserted] = routes_.try_emplace(key, static_cast<uint32_t>(graph_.routes.size()));
-        if (inserted) {
-            graph_.routes.push_back(route);
-        }
-        return found->second;
     }
 
     // Arrivals that nobody saw: when the host made the call, or what it had waited for before had ended.
@@ -496,7 +461,8 @@ class GraphBuilder {
     void fill_run_times() {
         const size_t meetings = graph_.meeting_size.size();
         std::vector<double> least_ns(meetings, 1e300);
-        std::vector<double> last_ns(meetings, -1e300);
+        std::vector<double>& last_ns = last_ns_;
+        last_ns.assign(meetings, -1e300);
         for_each_piece([&](size_t r, uint32_t n, uint32_t, uint32_t meeting) {
             last_ns[meeting] = std::max(last_ns[meeting], common_ns(r, raw_[n].arrived_ns));
             if (raw_[n].ended_ns != 0) {
@@ -561,31 +527,18 @@ class GraphBuilder {
         order_nodes(came_, arrived_ns, graph_);
     }
 
-    struct ChannelKey {
-        uint32_t communicator;
-        int32_t from;
-        int32_t to;
-        bool operator==(const ChannelKey&) const = default;
-    };
-    struct HashOfKey {
-        size_t operator()(const ChannelKey& key) const {
-            return mix_hash(mix_hash(key.communicator, static_cast<uint32_t>(key.from)), static_cast<uint32_t>(key.to));
-        }
-    };
-
     const Run& run_;
     const Clocks& clocks_;
     std::vector<uint32_t> all_roles_;
     StepGraph graph_;
+    Meetings meetings_{graph_};
     std::vector<RawNode> raw_;
     std::vector<const std::vector<StreamPiece>*> orders_;  // by rank
     StepOrder order_;                                      // of the process at hand
     uint32_t piece_ = kNoIndex;                            // of the call that comes next
-    std::unordered_map<ChannelKey, Channel, HashOfKey> channels_;
-    using RouteKey = std::tuple<uint32_t, int32_t, int32_t, OpKind, uint8_t>;
-    std::map<RouteKey, uint32_t> routes_;
     std::unordered_map<uint64_t, uint32_t> role_numbers_;
-    std::vector<Channel*> channels_of_;        // by signature of the process at hand
+    std::vector<double> last_ns_;              // by meeting: when the last of the graph's ranks came
+    std::vector<uint32_t> outside_;            // processes without steps here
     std::vector<std::vector<uint32_t>> came_;  // nodes by rank, as they came
     int64_t origin_ns_ = 0;
     bool clocks_are_good_ = true;  // moments on different hosts may be compared

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,12 @@ struct StepRoute {
     bool is_pair() const { return from >= 0; }
 };
 
+// A rank that has no steps in the graph, but comes to a meeting: a generator, of which the trainers mark their steps.
+struct OutsideArrival {
+    uint32_t process = kNoIndex;  // index in Run::processes
+    double late_ns = 0;           // behind the last of those that the graph has; below 0: it was there before
+};
+
 struct StepGraph {
     static constexpr uint32_t kDoesNotWait = uint32_t{1}
                                              << 31;  // of a piece: a send that ended before its receive came
@@ -69,6 +76,7 @@ struct StepGraph {
     std::vector<uint32_t> meeting_size;   // number of nodes
     std::vector<uint32_t> meeting_route;  // index in routes
     std::vector<StepRoute> routes;
+    std::map<uint32_t, std::vector<OutsideArrival>> outside;  // by meeting
     std::vector<uint32_t> order;  // nodes as they arrive, so that all that one waits for is before it
     int32_t first_step = 0;
     uint32_t steps = 0;

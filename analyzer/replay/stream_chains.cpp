@@ -12,9 +12,9 @@ namespace {
 
 // A call that comes so soon after the one before on its stream had queued. Where the GPU is looked at now and then, one
 // look shows both.
-constexpr int64_t kAtOnceNs = 50'000;
+constexpr int64_t kQueuedNs = 50'000;
 constexpr int64_t kMostKnownNs = 300'000;
-constexpr uint32_t kLookBack = 32;   // nodes, among which is what a host waited for
+constexpr uint32_t kHostLookBack = 32;   // nodes, among which is what a host waited for
 constexpr double kCommonSlot = 0.5;  // share of the ranks that do the same of which a slot must be seen
 constexpr double kOftenSeen = 0.5;   // share of the steps
 constexpr double kMostlySeen = 0.9;  // then it is not only seen where it takes long
@@ -117,7 +117,7 @@ class StreamChains {
                 const bool queued =
                     other != kNoIndex &&
                     (!raw_[other].is_call() ||
-                     raw_[n].arrived_ns < raw_[other].ended_ns + kAtOnceNs + std::min(known_ns_[r], kMostKnownNs));
+                     raw_[n].arrived_ns < raw_[other].ended_ns + kQueuedNs + std::min(known_ns_[r], kMostKnownNs));
                 if (!queued && !end.seen) {
                     end.seen = true;
                     raw_[work].ended_ns = raw_[work].arrived_ns = raw_[n].arrived_ns;
@@ -225,7 +225,7 @@ class StreamChains {
                 }
                 const double behind_ns = usual_ns(r, n);
                 const int64_t began_ns = raw_[n].ended_ns - static_cast<int64_t>(behind_ns);
-                if (behind_ns > 0 && began_ns > end_ns(other) + kAtOnceNs && is_begin_known(work)) {
+                if (behind_ns > 0 && began_ns > end_ns(other) + kQueuedNs && is_begin_known(work)) {
                     took_ns[raw_[work].piece].push_back(static_cast<double>(began_ns - since_ns(work)));
                 }
             }
@@ -320,7 +320,7 @@ class StreamChains {
         node.after = node.before;
         node.before = kNoIndex;
         int64_t newest_ns = INT64_MIN;
-        for (uint32_t other = n; other-- > graph_.begin[r] && n - other <= kLookBack;) {
+        for (uint32_t other = n; other-- > graph_.begin[r] && n - other <= kHostLookBack;) {
             const int64_t ended_ns = end_ns(other);
             const bool end = ended_ns <= raw_[n].arrived_ns;
             const int64_t time_ns = end ? ended_ns : raw_[other].arrived_ns;

@@ -297,7 +297,7 @@ class HotExpert(Fault):
 class LongGeneration(Fault):
     """Answers get longer: all, from some step on, or those of one engine, always."""
     name = "long_generation"
-    classes = (GPU, CPU, "slow_host", "everyone", "uneven_sequences", "uneven_stages", "last_stage")
+    classes = (GPU, CPU, "slow_host", "everyone", "uneven_sequences", "uneven_stages", "last_stage", "other_job")
     flavours = ("all", "one")
     one_rank = False
     suits = staticmethod(lambda layout, flavour, family: family == "rl")

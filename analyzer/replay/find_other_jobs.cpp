@@ -1,0 +1,109 @@
+// Ranks that mark no steps and that others wait for: generators whose rollouts trainers wait for. One of them that
+// comes later than those like it holds up the steps; that all come late is how the two are balanced.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cause_search.h"
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr double kTimesOthers = 2;     // times as late as the one that comes earliest
+constexpr double kLeastLater = 0.03;   // share of a step
+constexpr double kLikeTheWorst = 0.5;  // share of what the latest is later than the earliest
+
+class OtherJobs {
+  public:
+    explicit OtherJobs(CauseSearch& search) : search_(search) {}
+
+    void find() {
+        measure();
+        if (late_ns_.size() < 2) {  // nobody to compare with
+            return;
+        }
+        double least_ns = 1e300, most_ns = 0;
+        for (const auto& [process, ns] : late_ns_) {
+            least_ns = std::min(least_ns, ns);
+            most_ns = std::max(most_ns, ns);
+        }
+        if (most_ns < kTimesOthers * least_ns || most_ns - least_ns < kLeastLater * search_.step_ns()) {
+            return;
+        }
+        SlowCause cause;
+        cause.of_class = CauseClass::kOtherJob;
+        for (const auto& [process, ns] : late_ns_) {
+            if (ns - least_ns > kLikeTheWorst * (most_ns - least_ns)) {
+                slow_.push_back(process);
+                cause.ranks.push_back(search_.run.processes[process].rank);
+            }
+        }
+        std::sort(cause.ranks.begin(), cause.ranks.end());
+        cause.evidence.push_back(fmt::format(
+            "they come {} later to a step's calls than the ranks that wait there, others that mark no steps {} (means)",
+            fine_duration_text(most_ns), fine_duration_text(least_ns)));
+        search_.add(std::move(cause), without(least_ns));
+    }
+
+  private:
+    template <typename Visit>
+    void for_each_outside(const Visit& visit) const {
+        const StepGraph& graph = search_.graph;
+        for (size_t r = 0; r < graph.ranks(); ++r) {
+            for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
+                for (uint32_t p = graph.piece_begin[n]; p < graph.piece_begin[n + 1]; ++p) {
+                    const auto found = graph.outside.find(graph.pieces[p] & ~StepGraph::kDoesNotWait);
+                    if (found != graph.outside.end()) {
+                        visit(n, found->second);
+                    }
+                }
+            }
+        }
+    }
+
+    // Of each: by how much it comes later, in the mean over the steps.
+    void measure() {
+        std::map<std::pair<uint32_t, uint32_t>, double> latest_ns;  // by process and step
+        for_each_outside([&](uint32_t n, const std::vector<OutsideArrival>& arrivals) {
+            for (const OutsideArrival& one : arrivals) {
+                double& ns = latest_ns[{one.process, search_.graph.nodes[n].step}];
+                ns = std::max(ns, one.late_ns);
+            }
+        });
+        for (const auto& [key, ns] : latest_ns) {
+            late_ns_[key.first] += ns / search_.graph.steps;
+        }
+    }
+
+    // If those that are slow came when the others do.
+    Durations without(double others_ns) const {
+        Durations edited = search_.recorded();
+        for_each_outside([&](uint32_t n, const std::vector<OutsideArrival>& arrivals) {
+            double latest_ns = 0, without_ns = others_ns;
+            for (const OutsideArrival& one : arrivals) {
+                const bool is_slow = std::find(slow_.begin(), slow_.end(), one.process) != slow_.end();
+                latest_ns = std::max(latest_ns, one.late_ns);
+                without_ns = is_slow ? without_ns : std::max(without_ns, one.late_ns);
+            }
+            const double gain_ns = std::max(0.0, latest_ns - without_ns);
+            edited.run_ns[n] = static_cast<float>(std::max(0.0, static_cast<double>(edited.run_ns[n]) - gain_ns));
+        });
+        return edited;
+    }
+
+    CauseSearch& search_;
+    std::map<uint32_t, double> late_ns_;  // by process
+    std::vector<uint32_t> slow_;
+};
+
+}  // namespace
+
+void find_other_jobs(CauseSearch& search) {
+    if (!search.graph.outside.empty() && search.graph.tells_gpu_work() && search.graph.sample == 1) {
+        OtherJobs(search).find();
+    }
+}
+
+}  // namespace titan::analyzer
