@@ -137,17 +137,17 @@ Json slow_json(const Run& run, const SlowCollective& slow) {
             {"lost_ns", slow.lost_ns}};
 }
 
-Json cause_json(const SlowCauses& all, const SlowCause& cause) {
+Json cause_json(const SlowCause& cause) {
     return {{"class", std::string(name_of(cause.of_class))},
             {"what", what_text(cause)},
             {"ranks", cause.ranks},
             {"hosts", cause.hosts},
             {"stage", cause.stage ? Json(*cause.stage) : Json(nullptr)},
             {"since_step", cause.since_step ? Json(*cause.since_step) : Json(nullptr)},
-            {"step_ms", all.step_ns * 1e-6},
-            {"step_ms_without", all.without_ns(cause) * 1e-6},
+            {"step_ms", cause.step_ns * 1e-6},
+            {"step_ms_without", cause.without_ns() * 1e-6},
             {"cost_ms_per_step", cause.cost_ns * 1e-6},
-            {"cost_fraction", all.share(cause)},
+            {"cost_fraction", cause.share()},
             {"evidence", cause.evidence},
             {"next", std::string(next_step(cause))},
             {"sampled", sampled_json(cause.sampled)}};
@@ -164,7 +164,10 @@ Section headline(const SlowCauses& slow, bool late) {
                            : phrase("the step takes {}; nothing that the records show costs more than chance",
                                     fine_duration_text(slow.step_ns))});
     } else {
-        section.blocks.emplace_back(Paragraph{counterfactual_text(slow, slow.causes.front())});
+        const SlowCause& first = slow.causes.front();
+        section.blocks.emplace_back(
+            Paragraph{phrase("{}{}", first.since_step ? phrase("since step {} ", *first.since_step) : Sentence(),
+                             counterfactual_text(first))});
     }
     for (const std::string& missing : slow.missing) {
         section.blocks.emplace_back(Paragraph{missing});
@@ -172,12 +175,12 @@ Section headline(const SlowCauses& slow, bool late) {
     return section;
 }
 
-Section section_of(const SlowCauses& all, const SlowCause& cause) {
+Section section_of(const SlowCause& cause) {
     Section section{.id = std::string(name_of(cause.of_class)), .title = what_text(cause)};
     section.blocks.emplace_back(Paragraph{fmt::format(
-        "{} of each step in the mean ({:.1f}%){}: {}", fine_duration_text(cause.cost_ns), 100 * all.share(cause),
+        "{} of each step in the mean ({:.1f}%){}: {}", fine_duration_text(cause.cost_ns), 100 * cause.share(),
         cause.since_step ? fmt::format(", since step {}", *cause.since_step) : std::string(),
-        counterfactual_text(all, cause))});
+        counterfactual_text(cause))});
     Items items;
     for (const std::string& evidence : cause.evidence) {
         items.items.emplace_back(evidence);
@@ -310,7 +313,7 @@ std::string straggler_report(const Run& run, const Timing& timing, const SlowCau
     Document document;
     document.sections.push_back(headline(slow, any_late(timing)));
     for (const SlowCause& cause : slow.causes) {
-        document.sections.push_back(section_of(slow, cause));
+        document.sections.push_back(section_of(cause));
     }
     if (timing.ranks.empty()) {
         const std::string why = unseen_text(run, timing);
@@ -343,7 +346,7 @@ std::string straggler_json(const Run& run, const Timing& timing, const SlowCause
     }
     json["causes"] = Json::array();
     for (const SlowCause& cause : slow.causes) {
-        json["causes"].push_back(cause_json(slow, cause));
+        json["causes"].push_back(cause_json(cause));
     }
     json["missing"] = slow.missing;
     if (!slow.why_none.empty()) {

@@ -110,7 +110,7 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
 // What it costs, by the number that titan-analyze stragglers has for it.
 Sentence cost_words(const SlowCauses& slow, const SlowCause* cause, const RankTiming& rank, const TimeAxis& axis) {
     if (cause != nullptr) {
-        return phrase("{} ({:.0f}% of the step)", counterfactual_text(slow, *cause), 100 * slow.share(*cause));
+        return phrase("{} ({:.0f}% of the step)", counterfactual_text(*cause), 100 * cause->share());
     }
     if (rank.shape.pattern == LatePattern::kOneOff) {
         const double share = axis.seen_ns() > 0 ? 100 * rank.shape.cost_ns / axis.seen_ns() : 0;
@@ -251,7 +251,7 @@ Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, 
     }
     finding.summary = phrase("{}{}: {} ({:.0f}% of the step)", what_text(cause),
                              cause.since_step ? phrase(" since step {}", *cause.since_step) : Sentence(),
-                             counterfactual_text(slow, cause), 100 * slow.share(cause));
+                             counterfactual_text(cause), 100 * cause.share());
     finding.evidence.insert(finding.evidence.end(), cause.evidence.begin(), cause.evidence.end());
     for (const std::string& missing : slow.missing) {
         finding.evidence.emplace_back(missing);
@@ -274,7 +274,7 @@ bool is_told(const SlowCauses& slow, const SlowCause& cause, const std::vector<F
 void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow, double least_share,
                     Diagnosis& diagnosis) {
     for (const SlowCause& cause : slow.causes) {
-        const double share = slow.share(cause);
+        const double share = cause.share();
         const std::optional<std::string> processors = explained_by_processors(run, cause.ranks, share);
         if (share >= least_share && !processors) {
             if (!is_told(slow, cause, diagnosis.findings)) {

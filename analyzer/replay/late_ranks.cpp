@@ -21,6 +21,9 @@ double cost_ns(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& a
 }
 
 double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    if (const SlowCause* const cause = cause_of(slow, {rank.rank}); cause != nullptr) {
+        return cause->share();
+    }
     const double of_ns = slow.step_ns > 0 ? slow.step_ns : axis.length_ns;
     return of_ns > 0 ? cost_ns(slow, rank, axis) / of_ns : 0;
 }

@@ -15,6 +15,8 @@
 namespace titan::analyzer {
 namespace {
 
+constexpr double kSparedOfThem = 0.25;  // share of the steps since a cause began: it comes and goes
+
 struct CauseRow {
     std::string_view name;
     std::string_view what;
@@ -99,6 +101,19 @@ void tell_the_incomparable(const Run& run, const StepGraph& graph, SlowCauses& a
     }
 }
 
+// What began in the middle, and is in most steps since then, costs more of each of these than of all.
+void count_since_it_began(const StepGraph& graph, SlowCause& cause) {
+    const auto steps = static_cast<double>(graph.steps);
+    double before =
+        !cause.since_step ? 0 : std::clamp(static_cast<double>(*cause.since_step - graph.first_step), 0.0, steps - 1);
+    const auto spared = std::count_if(cause.spared_steps.begin(), cause.spared_steps.end(),
+                                      [before](uint32_t step) { return step >= before; });
+    before = static_cast<double>(spared) > kSparedOfThem * (steps - before) ? 0 : before;
+    const double without_ns = graph.step_ns - cause.cost_ns;
+    cause.cost_ns *= steps / (steps - before);
+    cause.step_ns = without_ns + cause.cost_ns;
+}
+
 // Where the ranks of a cause stood, if their stacks were sampled.
 void add_samples(const Run& run, SlowCauses& all) {
     for (SlowCause& cause : all.causes) {
@@ -118,9 +133,9 @@ std::string what_text(const SlowCause& cause) { return filled(row_of(cause.of_cl
 
 std::string_view next_step(const SlowCause& cause) { return row_of(cause.of_class).next; }
 
-std::string counterfactual_text(const SlowCauses& all, const SlowCause& cause) {
-    return fmt::format("the step takes {}; {} {}", fine_duration_text(all.step_ns),
-                       fine_duration_text(all.without_ns(cause)),
+std::string counterfactual_text(const SlowCause& cause) {
+    return fmt::format("the step takes {}; {} {}", fine_duration_text(cause.step_ns),
+                       fine_duration_text(cause.without_ns()),
                        filled(row_of(cause.of_class).without, whom_text(cause)));
 }
 
@@ -160,6 +175,9 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
         settle_since(cause, timing);
     }
     measure_by_spared_steps(graph, all);
+    for (SlowCause& cause : all.causes) {
+        count_since_it_began(graph, cause);
+    }
     std::stable_sort(all.causes.begin(), all.causes.end(),
                      [](const SlowCause& a, const SlowCause& b) { return a.cost_ns > b.cost_ns; });
     add_samples(run, all);

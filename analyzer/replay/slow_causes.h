@@ -35,10 +35,14 @@ struct SlowCause {
     std::optional<int> stage;
     std::optional<int64_t> since_step;   // it was not there before, in steps that the record holds
     std::vector<uint32_t> spared_steps;  // of those that were compared, by index: it did not strike here
-    double cost_ns = 0;                  // of a step, in the mean
+    double cost_ns = 0;                  // of a step, in the mean over the steps since it began
+    double step_ns = 0;                  // the mean of these
     std::string slow_part;
     std::vector<std::string> evidence;
     std::optional<SampledExcess> sampled;  // said in `evidence`, too
+
+    double without_ns() const { return step_ns - cost_ns; }
+    double share() const { return step_ns > 0 ? cost_ns / step_ns : 0; }
 };
 
 struct SlowCauses {
@@ -50,14 +54,12 @@ struct SlowCauses {
     std::vector<std::string> missing;  // what could not be seen
     std::string why_none;              // why nothing could be played; empty otherwise
 
-    double without_ns(const SlowCause& cause) const { return step_ns - cause.cost_ns; }
-    double share(const SlowCause& cause) const { return step_ns > 0 ? cause.cost_ns / step_ns : 0; }
 };
 
 SlowCauses slow_causes(const Run& run, const Timing& timing);
 
 // "the step takes 934 ms; 812 ms if rank 37 were as fast as the others".
-std::string counterfactual_text(const SlowCauses& all, const SlowCause& cause);
+std::string counterfactual_text(const SlowCause& cause);
 // "the GPU of rank 37 is slow".
 std::string what_text(const SlowCause& cause);
 // What to do about it.

@@ -94,7 +94,7 @@ TEST_CASE("replay: without the slow rank the step takes what it takes in the job
             const SlowCause& cause = slow.causes.causes.front();
             CHECK(cause.of_class == of_class);
             CHECK(cause.ranks == std::vector<int>{rank});
-            CHECK(slow.causes.without_ns(cause) == doctest::Approx(even_ns).epsilon(from_step == 0 ? 0.05 : 0.01));
+            CHECK(cause.without_ns() == doctest::Approx(even_ns).epsilon(from_step == 0 ? 0.05 : 0.01));
             CHECK(cause.since_step.has_value() == (from_step != 0));
             CHECK(cause.since_step.value_or(15) == 15);
         }
@@ -112,7 +112,7 @@ TEST_CASE("replay: the few steps of a rank that are spared tell how long it work
         REQUIRE(!slow.causes.causes.empty());
         const SlowCause& cause = slow.causes.causes.front();
         CHECK(cause.of_class == CauseClass::kDataLoading);
-        CHECK(slow.causes.without_ns(cause) == doctest::Approx(even_ns).epsilon(0.01));
+        CHECK(cause.without_ns() == doctest::Approx(even_ns).epsilon(0.01));
     }
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("replay: whole steps that are watched tell as much as all steps") {
         const SlowCause& cause = slow.causes.causes.front();
         CHECK(cause.of_class == CauseClass::kSlowRankGpu);
         CHECK(cause.ranks == std::vector<int>{5});
-        CHECK(slow.causes.without_ns(cause) == doctest::Approx(recorded_step_ns(even)).epsilon(0.05));
+        CHECK(cause.without_ns() == doctest::Approx(recorded_step_ns(even)).epsilon(0.05));
         REQUIRE(slow.causes.missing.size() == 1);
         CHECK(slow.causes.missing.front().starts_with("the GPUs were watched in "));
         Slow nothing(even);
@@ -212,7 +212,7 @@ TEST_CASE("replay: what becomes slower at once on all ranks is told so") {
         const SlowCause& cause = slow.causes.causes.front();
         CHECK(cause.of_class == CauseClass::kEveryone);
         CHECK(cause.since_step == 30);
-        CHECK(slow.causes.without_ns(cause) == doctest::Approx(recorded_step_ns(even)).epsilon(0.05));
+        CHECK(cause.without_ns() == doctest::Approx(recorded_step_ns(even)).epsilon(0.05));
     }
 }
 
@@ -279,17 +279,17 @@ TEST_CASE("replay: what costs a step more than the limit is a finding, what cost
     const Slow slow(paused);
     REQUIRE(!slow.causes.causes.empty());
     const SlowCause& cause = slow.causes.causes.front();
-    REQUIRE(slow.causes.share(cause) > 0.05);
+    REQUIRE(cause.share() > 0.05);
     const analyzer::Diagnosis told = analyzer::diagnose(slow.run);
     REQUIRE(!told.findings.empty());
     const analyzer::Finding& finding = told.findings.front();
     CHECK(finding.kind == analyzer::FindingKind::kSlowStep);
     CHECK(finding.ranks == cause.ranks);
-    CHECK(finding.summary.text().find(counterfactual_text(slow.causes, cause)) != std::string::npos);
+    CHECK(finding.summary.text().find(counterfactual_text(cause)) != std::string::npos);
     CHECK(finding.remedy() == next_step(cause));
     CHECK(told.slow.empty());
 
-    const analyzer::Diagnosis below = analyzer::diagnose(slow.run, {.slow_share = slow.causes.share(cause) + 0.01});
+    const analyzer::Diagnosis below = analyzer::diagnose(slow.run, {.slow_share = cause.share() + 0.01});
     CHECK(outcome_of(below) == analyzer::Outcome::kNothingWrong);
     CHECK(below.slow.find(what_text(cause)) != std::string::npos);
     CHECK(analyzer::diagnose(Slow(quiet_job(2)).run).slow.empty());
