@@ -21,6 +21,7 @@ constexpr double kMostlySeen = 0.9;  // then it is not only seen where it takes 
 constexpr double kAsOften = 0.5;     // times as often as another
 constexpr double kRarely = 0.01;     // share of the steps: of what shows in other work alone
 constexpr double kOfHost = 0.1;      // share of the time of a piece: then its host was late, not its GPU
+constexpr double kLongestNs = 1e15;  // of work: more is damage
 constexpr double kAboveKnown = 3;    // times what the method of observing resolves
 
 // Of the middle half: what a look now and then sees differs by whole looks, and pauses are no work.
@@ -69,6 +70,7 @@ class StreamChains {
     struct End {
         bool seen = false;              // a call that waited for nothing else came then
         int64_t latest_ns = INT64_MAX;  // calls behind it had come by then
+        int64_t next_ns = INT64_MAX;    // so had the next call of the program
     };
 
     bool is_regular(uint32_t n) const { return raw_[n].piece != kNoIndex; }
@@ -103,6 +105,11 @@ class StreamChains {
     // A call tells when the work ended that it waited for, unless it came as the call before on its stream ended, or
     // its host was late.
     void see_ends(size_t r) {
+        int64_t next_ns = INT64_MAX;
+        for (uint32_t n = graph_.begin[r + 1]; n-- > graph_.begin[r];) {
+            next_ns = raw_[n].is_call() ? raw_[n].arrived_ns : next_ns;
+            ends_[n].next_ns = next_ns;
+        }
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             if (!raw_[n].is_call()) {
                 continue;
@@ -191,15 +198,16 @@ class StreamChains {
     }
 
     void compare() {
-        std::map<uint32_t, std::vector<size_t>> by_role;
+        // A role is a hash of the order, too: what a damaged record makes of it need not be as long.
+        std::map<std::pair<uint32_t, size_t>, std::vector<size_t>> by_role;
         of_kernels_.clear();
         for (size_t r = 0; r < graph_.ranks(); ++r) {
-            by_role[graph_.roles[r]].push_back(r);
+            by_role[{graph_.roles[r], orders_[r]->size()}].push_back(r);
         }
         shares_.assign(graph_.ranks(), 1);
         for (const auto& [role, ranks] : by_role) {
             measure_shares(ranks);
-            learn_usual(role, ranks);
+            learn_usual(role.first, ranks);
         }
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             of_kernels_.emplace_back();
@@ -289,15 +297,14 @@ class StreamChains {
 
     // It took as long as usual, but calls behind it had come by then.
     int64_t likely_end_ns(size_t r, uint32_t n) const {
-        int64_t latest_ns = ends_[n].latest_ns;
-        for (uint32_t next = n + 1; latest_ns == INT64_MAX && next < graph_.begin[r + 1]; ++next) {
-            latest_ns = raw_[next].is_call() ? raw_[next].arrived_ns : latest_ns;
-        }
+        const int64_t latest_ns = ends_[n].latest_ns;
         if (graph_.nodes[n].before == kNoIndex) {  // what it waited for is not on record
-            return latest_ns == INT64_MAX ? 0 : latest_ns;
+            const int64_t by_ns = latest_ns == INT64_MAX ? ends_[n].next_ns : latest_ns;
+            return by_ns == INT64_MAX ? 0 : by_ns;
         }
         const int64_t begun_ns = since_ns(n);
-        return std::max(begun_ns, std::min(begun_ns + static_cast<int64_t>(usual_ns(r, n)), ends_[n].latest_ns));
+        const double took_ns = std::clamp(usual_ns(r, n), 0.0, kLongestNs);
+        return std::max(begun_ns, std::min(begun_ns + static_cast<int64_t>(took_ns), latest_ns));
     }
 
     void fill_ends(size_t r) {
