@@ -14,15 +14,16 @@ namespace {
 // look shows both.
 constexpr int64_t kQueuedNs = 50'000;
 constexpr int64_t kMostKnownNs = 300'000;
-constexpr uint32_t kHostLookBack = 32;   // nodes, among which is what a host waited for
-constexpr double kCommonSlot = 0.5;  // share of the ranks that do the same of which a slot must be seen
-constexpr double kOftenSeen = 0.5;   // share of the steps
-constexpr double kMostlySeen = 0.9;  // then it is not only seen where it takes long
-constexpr double kAsOften = 0.5;     // times as often as another
-constexpr double kRarely = 0.01;     // share of the steps: of what shows in other work alone
-constexpr double kOfHost = 0.1;      // share of the time of a piece: then its host was late, not its GPU
-constexpr double kLongestNs = 1e15;  // of work: more is damage
-constexpr double kAboveKnown = 3;    // times what the method of observing resolves
+constexpr uint32_t kHostLookBack = 32;  // nodes, among which is what a host waited for
+constexpr double kCommonSlot = 0.5;     // share of the ranks that do the same of which a slot must be seen
+constexpr double kOftenSeen = 0.5;      // share of the steps
+constexpr double kMostlySeen = 0.9;     // then it is not only seen where it takes long
+constexpr double kAsOften = 0.5;        // times as often as another
+constexpr double kRarely = 0.01;        // share of the steps: of what shows in other work alone
+constexpr double kOfHost = 0.1;         // share of the time of a piece: then its host was late, not its GPU
+constexpr double kMostlyOfHost = 0.5;   // likewise: then nothing tells how long its GPU worked
+constexpr double kLongestNs = 1e15;     // of work: more is damage
+constexpr double kAboveKnown = 3;       // times what the method of observing resolves
 
 // Of the middle half: what a look now and then sees differs by whole looks, and pauses are no work.
 double middle_mean(std::vector<double> values) {
@@ -154,6 +155,9 @@ class StreamChains {
     struct Seen {
         double mean_ns = 0;
         double often = 0;  // share of its steps: what is seen seldom is seen where it takes long
+        // Likewise, but counting steps in which the host may have kept it waiting for a part of that time.
+        double rough_ns = 0;
+        double roughly_often = 0;
     };
 
     bool is_well_seen(size_t r, const Seen& seen) const {
@@ -164,6 +168,7 @@ class StreamChains {
     // By piece.
     std::vector<Seen> seen_of(size_t r) const {
         std::vector<std::vector<double>> took_ns(orders_[r]->size());
+        std::vector<std::vector<double>> rough_ns(orders_[r]->size());
         std::vector<size_t> times(orders_[r]->size(), 0);
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             const StepNode& node = graph_.nodes[n];
@@ -172,16 +177,22 @@ class StreamChains {
             }
             ++times[raw_[n].piece];
             const auto ran_ns = static_cast<double>(raw_[n].ended_ns - since_ns(n));
-            const bool waited_for_host = static_cast<double>(raw_[n].entered_ns - since_ns(n)) > kOfHost * ran_ns;
-            if (ends_[n].seen && is_begin_known(n) && !waited_for_host) {
+            const auto host_ns = static_cast<double>(std::max<int64_t>(0, raw_[n].entered_ns - since_ns(n)));
+            if (!ends_[n].seen || !is_begin_known(n) || host_ns > kMostlyOfHost * ran_ns) {
+                continue;
+            }
+            rough_ns[raw_[n].piece].push_back(ran_ns - host_ns / 2);
+            if (host_ns <= kOfHost * ran_ns) {
                 took_ns[raw_[n].piece].push_back(ran_ns);
             }
         }
         std::vector<Seen> seen;
         for (size_t piece = 0; piece < took_ns.size(); ++piece) {
-            const auto count = static_cast<double>(took_ns[piece].size());
-            seen.push_back({middle_mean(std::move(took_ns[piece])),
-                            times[piece] == 0 ? 0 : count / static_cast<double>(times[piece])});
+            const auto all = static_cast<double>(std::max<size_t>(1, times[piece]));
+            const auto often = static_cast<double>(took_ns[piece].size()) / all;
+            const auto roughly_often = static_cast<double>(rough_ns[piece].size()) / all;
+            seen.push_back({middle_mean(std::move(took_ns[piece])), often, middle_mean(std::move(rough_ns[piece])),
+                            roughly_often});
             if (are_filled_in_ && seen_[r][piece].often > 0) {
                 seen.back() = seen_[r][piece];
             }
@@ -245,22 +256,34 @@ class StreamChains {
         }
     }
 
-    // By what most ranks that do the same show often.
+    // By what most ranks that do the same show often; if they show nothing so, roughly.
     void measure_shares(const std::vector<size_t>& ranks) {
+        if (!measure_shares(ranks, false)) {
+            measure_shares(ranks, true);
+        }
+    }
+
+    bool measure_shares(const std::vector<size_t>& ranks, bool roughly) {
+        const auto seen_as = [&](size_t r, size_t piece) {
+            const Seen& seen = seen_[r][piece];
+            return roughly ? Seen{seen.rough_ns, seen.roughly_often} : Seen{seen.mean_ns, seen.often};
+        };
         std::vector<std::pair<double, double>> sums(ranks.size());  // own, usual
+        bool any = false;
         for (size_t piece = 0; piece < orders_[ranks.front()]->size(); ++piece) {
             std::vector<double> often_ns;
             for (const size_t r : ranks) {
-                if (is_well_seen(r, seen_[r][piece])) {
-                    often_ns.push_back(seen_[r][piece].mean_ns);
+                if (const Seen seen = seen_as(r, piece); is_well_seen(r, seen)) {
+                    often_ns.push_back(seen.mean_ns);
                 }
             }
             if (static_cast<double>(often_ns.size()) <= kCommonSlot * static_cast<double>(ranks.size())) {
                 continue;
             }
             const double usual_ns = median_of(std::move(often_ns));
+            any |= usual_ns > 0;
             for (size_t i = 0; i < ranks.size(); ++i) {
-                if (const Seen& seen = seen_[ranks[i]][piece]; is_well_seen(ranks[i], seen)) {
+                if (const Seen seen = seen_as(ranks[i], piece); is_well_seen(ranks[i], seen)) {
                     sums[i].first += seen.mean_ns;
                     sums[i].second += usual_ns;
                 }
@@ -269,6 +292,7 @@ class StreamChains {
         for (size_t i = 0; i < ranks.size(); ++i) {
             shares_[ranks[i]] = sums[i].first > 0 && sums[i].second > 0 ? sums[i].first / sums[i].second : 1;
         }
+        return any;
     }
 
     void learn_usual(uint32_t role, const std::vector<size_t>& ranks) {
