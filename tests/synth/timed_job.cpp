@@ -17,6 +17,10 @@ constexpr double kPollNs = 2e6;
 constexpr double kLaunchNs = 10'000;
 constexpr int kLaunches = 10;  // of one computation
 constexpr uint64_t kStream = 0x7000;
+constexpr uint64_t kBeside = 0x7100;
+constexpr uint64_t kGradients = 0x9000;  // event of the first layer
+constexpr uint64_t kReduced = 0x8000;
+constexpr double kEventNs = 1'000;
 
 }  // namespace
 
@@ -118,7 +122,7 @@ void TimedJob::make_groups() {
 
 void TimedJob::make_rings() {
     const int all = options_.hosts * options_.ranks_per_host;
-    const auto per_step = static_cast<uint64_t>(2 * options_.layers + 4);
+    const auto per_step = static_cast<uint64_t>((options_.overlap ? 3 : 2) * options_.layers + 4);
     for (int r = 0; r < all; ++r) {
         RingSpec spec;
         spec.rank = r;
@@ -134,7 +138,7 @@ void TimedJob::make_rings() {
         spec.p2p_bytes = 64 + 64 * static_cast<uint64_t>(all);
         Rank rank;
         rank.ring = std::make_unique<RingBuilder>(spec);
-        rank.host_ns = rank.gpu_ns = kStartNs;
+        rank.host_ns = rank.gpu_ns = rank.beside_ns = kStartNs;
         rank.speed = options_.noise ? 1 + 0.01 * normal() / 2 : 1;
         rank.thread = static_cast<uint32_t>(spec.pid);
         rank.ring->header().gpu_progress = options_.method;
@@ -172,8 +176,14 @@ uint64_t TimedJob::seen_ticks(int rank, double time_ns) {
     switch (options_.method) {
         case GpuProgressMethod::kOff: return 0;
         case GpuProgressMethod::kTiming: return ticks(rank, time_ns + 50'000 * random());
-        default: return ticks(rank, time_ns + kPollNs * random());
+        default: break;
     }
+    if (!options_.overlap) {
+        return ticks(rank, time_ns + kPollNs * random());
+    }
+    // One look shows all that there is to see by then: that a call ended, and that the next one came.
+    const double phase_ns = kPollNs * std::fmod(0.618 * rank, 1);
+    return ticks(rank, std::ceil((time_ns - phase_ns) / kPollNs) * kPollNs + phase_ns + 50'000 * random());
 }
 
 uint64_t TimedJob::now_ticks(int rank) const { return ticks(rank, end_ns_ + 1e6); }
@@ -208,7 +218,9 @@ void TimedJob::end_spans() {
 uint64_t TimedJob::launches_per_step() const {
     const auto computations = static_cast<uint64_t>(2 * options_.layers + 1);
     const bool more = options_.fault.kind == TimedFault::kManyLaunches;
-    return computations * kLaunches + (more ? static_cast<uint64_t>(options_.fault.share * step_ns_ / kLaunchNs) : 0);
+    const auto events = static_cast<uint64_t>(options_.overlap ? 2 * options_.layers + 2 : 0);
+    return computations * kLaunches + events +
+           (more ? static_cast<uint64_t>(options_.fault.share * step_ns_ / kLaunchNs) : 0);
 }
 
 void TimedJob::launch(int r, double ns) {
@@ -216,7 +228,20 @@ void TimedJob::launch(int r, double ns) {
     StreamWorkEntry& entry = rank.ring->add_work(WorkKind::kKernel, kStream);
     entry.entered_ticks = ticks(r, rank.host_ns);
     entry.thread = rank.thread;
+    entry.object = rank.function;
     rank.host_ns += ns;
+}
+
+void TimedJob::order(int r, uint64_t event, uint64_t before, uint64_t after) {
+    Rank& rank = ranks_[static_cast<size_t>(r)];
+    for (const auto& [kind, stream] :
+         {std::pair(WorkKind::kEventRecord, before), std::pair(WorkKind::kEventWait, after)}) {
+        StreamWorkEntry& entry = rank.ring->add_work(kind, stream);
+        entry.entered_ticks = ticks(r, rank.host_ns);
+        entry.thread = rank.thread;
+        entry.object = event;
+        rank.host_ns += kEventNs;
+    }
 }
 
 void TimedJob::kernel(int r, double ns) {
@@ -242,7 +267,24 @@ void TimedJob::synchronize(int r) {
     blocking_call(r, "cudaStreamSynchronize", std::max(5'000.0, rank.gpu_ns - rank.host_ns + 10'000));
 }
 
-void TimedJob::collective(Level level, int step, OpKind kind, uint64_t count) {
+void TimedJob::reduce_beside(int step, int layer) {
+    for (int r = 0; r < size(); ++r) {
+        Rank& rank = ranks_[static_cast<size_t>(r)];
+        order(r, kGradients + static_cast<uint64_t>(layer), kStream, kBeside);
+        rank.beside_ns = std::max(rank.beside_ns, rank.gpu_ns);
+    }
+    collective(kDp, step, OpKind::kAllReduce, options_.bucket, true);
+}
+
+void TimedJob::wait_for_reduced() {
+    for (int r = 0; r < size(); ++r) {
+        Rank& rank = ranks_[static_cast<size_t>(r)];
+        order(r, kReduced, kBeside, kStream);
+        rank.gpu_ns = std::max(rank.gpu_ns, rank.beside_ns);
+    }
+}
+
+void TimedJob::collective(Level level, int step, OpKind kind, uint64_t count, bool beside) {
     const TimedFault& fault = options_.fault;
     for (const Group& group : groups_[level]) {
         const auto size = static_cast<double>(group.ranks.size());
@@ -254,8 +296,9 @@ void TimedJob::collective(Level level, int step, OpKind kind, uint64_t count) {
         for (const int r : group.ranks) {
             Rank& rank = ranks_[static_cast<size_t>(r)];
             rank.host_ns += 15'000 * jitter();
-            rank.gpu_ns = std::max(rank.gpu_ns, rank.host_ns + 10'000);
-            last = std::max(last, rank.gpu_ns);
+            double& stream_ns = beside ? rank.beside_ns : rank.gpu_ns;
+            stream_ns = std::max(stream_ns, rank.host_ns + 10'000);
+            last = std::max(last, stream_ns);
         }
         for (const int r : group.ranks) {
             Rank& rank = ranks_[static_cast<size_t>(r)];
@@ -267,11 +310,13 @@ void TimedJob::collective(Level level, int step, OpKind kind, uint64_t count) {
             entry.datatype = Datatype::kBfloat16;
             entry.reduction = Reduction::kSum;
             entry.span = rank.span;
+            entry.stream = !options_.overlap ? 0 : beside ? kBeside : kStream;
             entry.entered_ticks = ticks(r, rank.host_ns - 12'000);
             entry.returned_ticks = ticks(r, rank.host_ns);
-            entry.gpu_started_ticks = seen_ticks(r, rank.gpu_ns);
-            rank.gpu_ns = last + transfer + 5'000 * random();
-            entry.gpu_finished_ticks = std::max(entry.gpu_started_ticks, seen_ticks(r, rank.gpu_ns));
+            double& stream_ns = beside ? rank.beside_ns : rank.gpu_ns;
+            entry.gpu_started_ticks = seen_ticks(r, stream_ns);
+            stream_ns = last + transfer + 5'000 * random();
+            entry.gpu_finished_ticks = std::max(entry.gpu_started_ticks, seen_ticks(r, stream_ns));
             entry.state = options_.method == GpuProgressMethod::kOff ? CallState::kEnqueued : CallState::kFinished;
         }
     }
@@ -330,8 +375,9 @@ void TimedJob::play_step(int step) {
             fault_in_span(r, step, span);
         }
     };
-    const auto compute = [&](double share) {
+    const auto compute = [&](uint64_t function, double share) {
         for (int r = 0; r < size(); ++r) {
+            ranks_[static_cast<size_t>(r)].function = function;
             const bool slow = fault.kind == TimedFault::kSlowKernels && fault.strikes(step, r);
             const double own = options_.noise ? 1 + 0.02 * (2 * random() - 1) : 1;
             kernel(r, share * step_ns_ * load * own * (slow ? 1 + fault.share / 0.85 : 1));
@@ -344,7 +390,7 @@ void TimedJob::play_step(int step) {
     end_spans();
     each("forward", 0.01);
     for (int layer = 0; layer < options_.layers; ++layer) {
-        compute(0.3 / options_.layers);
+        compute(1, 0.3 / options_.layers);
         if (options_.tp > 1) {
             collective(kTp, step, OpKind::kAllReduce, 1 << 20);
         }
@@ -352,17 +398,24 @@ void TimedJob::play_step(int step) {
     end_spans();
     each("backward", 0.01);
     for (int layer = 0; layer < options_.layers; ++layer) {
-        compute(0.5 / options_.layers);
+        compute(2, 0.5 / options_.layers);
         if (options_.tp > 1) {
             collective(kTp, step, OpKind::kAllReduce, 1 << 20);
         }
+        if (options_.overlap) {
+            reduce_beside(step, layer);
+        }
     }
-    collective(kDp, step, OpKind::kReduceScatter, 1 << 23);
-    collective(kDp, step, OpKind::kAllReduce, 1 << 24);
+    if (options_.overlap) {
+        wait_for_reduced();
+    } else {
+        collective(kDp, step, OpKind::kReduceScatter, 1 << 23);
+        collective(kDp, step, OpKind::kAllReduce, 1 << 24);
+    }
     end_spans();
     each("optimizer", 0.01);
     collective(kWorld, step, OpKind::kAllReduce, 1);
-    compute(0.05);
+    compute(3, 0.05);
     for (int r = 0; r < size(); ++r) {
         synchronize(r);
     }

@@ -45,6 +45,10 @@ struct TimedOptions {
     int steps = 60;
     double step_ms = 100;
     int layers = 2;
+    // Gradients of each layer are reduced on a stream of their own, beside the backward pass of the next one. Events
+    // order both streams.
+    bool overlap = false;
+    uint64_t bucket = uint64_t{1} << 24;  // elements of a layer's gradients
     int first_step = 0;
     bool step_marks = true;
     format::GpuProgressMethod method = format::GpuProgressMethod::kTiming;
@@ -75,13 +79,15 @@ class TimedJob {
   private:
     struct Rank {
         std::unique_ptr<RingBuilder> ring;
-        double host_ns = 0;  // the host has come to
-        double gpu_ns = 0;   // its stream has
+        double host_ns = 0;    // the host has come to
+        double gpu_ns = 0;     // its stream has
+        double beside_ns = 0;  // the stream beside it has
         double speed = 1;
         std::vector<uint32_t> rows;  // tp, dp, world
         uint32_t thread = 0;
         uint32_t span = 0;
         uint64_t span_begin_ticks = 0;
+        uint64_t function = 0;  // of the kernels that it launches: layers are alike
     };
     struct Group {
         std::string name;
@@ -92,7 +98,8 @@ class TimedJob {
 
     uint64_t launches_per_step() const;
     void launch(int rank, double ns);
-    double random();  // [0, 1)
+    void order(int rank, uint64_t event, uint64_t before, uint64_t after);  // streams
+    double random();                                                        // [0, 1)
     double normal();
     double jitter();  // around 1
     void make_groups();
@@ -105,9 +112,11 @@ class TimedJob {
     void mark(int rank, format::MarkerKind kind, uint64_t value, uint32_t name);
     void host_work(int rank, double ns) { ranks_[static_cast<size_t>(rank)].host_ns += ns; }
     void kernel(int rank, double ns);
+    void reduce_beside(int step, int layer);
+    void wait_for_reduced();
     void blocking_call(int rank, const char* name, double ns);
     void synchronize(int rank);
-    void collective(Level level, int step, format::OpKind kind, uint64_t count);
+    void collective(Level level, int step, format::OpKind kind, uint64_t count, bool beside = false);
     void fault_in_span(int rank, int step, const std::string& span);
     void healthy_noise(int rank, int step);
 
