@@ -226,6 +226,7 @@ class StepStreams {
         for (size_t i = 0; i < 2 * size; ++i) {
             before[i + 1] = before[i] + (kept[i % size] ? 1 : 0);
         }
+        std::unordered_map<uint64_t, uint64_t> numbers;
         std::vector<StreamPiece> pieces;
         for (size_t i = 0; i < size; ++i) {
             const auto distance = [&](uint16_t back) {
@@ -233,6 +234,9 @@ class StepStreams {
             };
             if (kept[i]) {
                 pieces.push_back(all[i]);
+                if (all[i].kernels != 0) {  // short numbers are short in digests
+                    pieces.back().kernels = numbers.try_emplace(all[i].kernels, numbers.size() + 1).first->second;
+                }
                 pieces.back().waits_for = distance(all[i].waits_for);
                 pieces.back().and_for = distance(all[i].and_for);
             }

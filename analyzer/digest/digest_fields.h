@@ -39,6 +39,7 @@ enum class Tag : uint64_t {
     kConfig = 23,
     kMarks = 24,
     kHealth = 25,
+    kStepStreams = 26,
 };
 
 template <typename A, typename T>
@@ -398,6 +399,16 @@ void call_times(A& a, Process& p) {
     column(a, p.call_times, &CallTimes::started);
     column(a, p.call_times, &CallTimes::ended);
     column(a, p.call_times, &CallTimes::sequence);
+}
+
+template <typename A>
+void step_streams(A& a, Process& p) {
+    sized(a, p.step_streams, 5);
+    column(a, p.step_streams, &StreamPiece::kernels);
+    column(a, p.step_streams, &StreamPiece::row);
+    column(a, p.step_streams, &StreamPiece::kind);
+    column(a, p.step_streams, &StreamPiece::waits_for);
+    column(a, p.step_streams, &StreamPiece::and_for);
 }
 
 template <typename A>

@@ -92,6 +92,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kArrivals, [&](A& a) { digest::arrivals(a, p); });
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kCallTimes, [&](A& a) { digest::call_times(a, p); });
+    visit(Tag::kStepStreams, [&](A& a) { digest::step_streams(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kPositions, [&](A& a) { digest::positions(a, p); });
     visit(Tag::kStackSamples, [&](A& a) { digest::stack_samples(a, p); });
@@ -161,6 +162,11 @@ std::string unsound(const Process& p) {
     }
     if (p.call_times.size() > p.history.size()) {
         return "times of calls that are missing";
+    }
+    if (!all(p.step_streams, [&](const StreamPiece& piece) {
+            return row(piece.row) && piece.waits_for <= p.step_streams.size() && piece.and_for <= p.step_streams.size();
+        })) {
+        return "work of streams that waits for what is missing";
     }
     const auto falls = [](const Arrival& a, const Arrival& b) { return a.sequence > b.sequence; };
     if (!all(p.members, [&](const Member& member) {

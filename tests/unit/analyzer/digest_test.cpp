@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "analyze_timing.h"
 #include "diagnose.h"
 #include "formats/container/digest_file.h"
 #include "formats/container/dump_reader.h"
@@ -15,7 +16,9 @@
 #include "played.h"
 #include "read_digest.h"
 #include "says.h"
+#include "slow_causes.h"
 #include "temporary_directory.h"
+#include "timing_job.h"
 #include "write_digests.h"
 
 using namespace titan::test;
@@ -188,6 +191,41 @@ TEST_CASE("a tag of a newer digest is skipped, a missing one is empty") {
     const auto read = unpack_process(bytes);
     REQUIRE(read);
     CHECK(pack_process(*read) == whole);
+}
+
+TEST_CASE("a digest tells of slow steps what the dumps tell, and refuses an order that leads out of its list") {
+    titan::synth::TimedOptions options;
+    options.layers = 6;
+    options.overlap = true;
+    options.fault.kind = titan::synth::TimedFault::kSlowKernels;
+    options.fault.rank = 2;
+    titan::synth::TimedJob job(options);
+    const Run run = run_of(job);
+    Run digested = run;
+    for (Process& process : digested.processes) {
+        const auto read = unpack_process(pack_process(process));
+        REQUIRE(read);
+        process.step_streams = read->step_streams;
+        CHECK(read->step_streams.size() == 31);
+        CHECK(pack_process(*read) == pack_process(process));
+    }
+    const SlowCauses of_dumps = slow_causes(run, analyze_timing(run));
+    const SlowCauses of_digest = slow_causes(digested, analyze_timing(digested));
+    REQUIRE(!of_dumps.causes.empty());
+    REQUIRE(of_digest.causes.size() == of_dumps.causes.size());
+    CHECK(of_digest.causes[0].ranks == of_dumps.causes[0].ranks);
+    CHECK(of_digest.without_ns(of_digest.causes[0]) == of_dumps.without_ns(of_dumps.causes[0]));
+
+    const auto refuses = [&](auto&& damage) {
+        Process process = run.processes[0];
+        damage(process.step_streams[3]);
+        const auto read = unpack_process(pack_process(process));
+        return !read && says(read.error().text(), "work of streams that waits for what is missing");
+    };
+    CHECK(refuses([](StreamPiece& piece) { piece.waits_for = 32; }));
+    CHECK(refuses([](StreamPiece& piece) { piece.and_for = UINT16_MAX; }));
+    CHECK(refuses([&](StreamPiece& piece) { piece.row = static_cast<uint32_t>(run.processes[0].members.size()); }));
+    CHECK_FALSE(refuses([](StreamPiece& piece) { piece.waits_for = 31; }));
 }
 
 TEST_CASE("a section that claims or unpacks to more than the limit is refused") {
