@@ -142,7 +142,6 @@ class StepStreams {
                 group = entry.group;
                 continue;
             }
-            group = 0;
             if (one.kind == WorkKind::kEventRecord) {
                 if (is_waited_[i]) {
                     if (!stream.waits_for.empty()) {
@@ -153,7 +152,8 @@ class StepStreams {
                 }
             } else if (one.kind == WorkKind::kEventWait) {
                 const auto found = events_.find(one.object);
-                if (found != events_.end() && found->second.first != kNothing && found->second.second != one.stream) {
+                if (found != events_.end() && found->second.first != kNothing && found->second.second != one.stream &&
+                    !has_waited(stream, found->second.first)) {
                     stream.waits_for.push_back(found->second.first);
                 }
             } else {
@@ -166,6 +166,11 @@ class StepStreams {
             }
         }
         begins_.resize(step_begins_ns_.size(), placed_.size());
+    }
+
+    // Each call of a group may bring the same wait.
+    bool has_waited(const Stream& stream, int32_t piece) const {
+        return stream.newest != kNothing && placed_[static_cast<size_t>(stream.newest)].and_for == piece;
     }
 
     void place(Stream& stream, const StreamPiece& piece) {

@@ -203,6 +203,17 @@ TEST_CASE("streams: an event of the step before is waited for in the next") {
           })) == "call 2 1 | work 2 1");
 }
 
+TEST_CASE("streams: calls of a group are one piece, also where each of them waits for an event") {
+    CHECK(text_of(pieces_of([](Streams& streams, int step) {
+              streams.kernel(kCompute);
+              for (int i = 0; i < 3; ++i) {
+                  streams.order(1, kCompute, kBeside);
+                  streams.call(kBeside, OpKind::kAllGather, static_cast<uint32_t>(step) + 1);
+              }
+              streams.order(2, kBeside, kCompute);
+          })) == "work 2 1 | call 2 1");
+}
+
 TEST_CASE("streams: work that leads to no call is left out") {
     CHECK(text_of(pieces_of([](Streams& streams, int step) {
               two_buckets(streams, step);
