@@ -128,6 +128,9 @@ class StepStreams {
             const Handed& one = handed_[i];
             while (begins_.size() < step_begins_ns_.size() && step_begins_ns_[begins_.size()] <= one.at_ns) {
                 begins_.push_back(placed_.size());
+                for (auto& [name, stream] : streams_) {
+                    stream.open = false;  // what its host did between two steps is the later one's
+                }
             }
             Stream& stream = streams_[one.stream];
             if (one.call != kNoIndex) {

@@ -310,7 +310,7 @@ void TimedJob::collective(Level level, int step, OpKind kind, uint64_t count, bo
             entry.datatype = Datatype::kBfloat16;
             entry.reduction = Reduction::kSum;
             entry.span = rank.span;
-            entry.stream = !options_.overlap ? 0 : beside ? kBeside : kStream;
+            entry.stream = beside ? kBeside : kStream;
             entry.entered_ticks = ticks(r, rank.host_ns - 12'000);
             entry.returned_ticks = ticks(r, rank.host_ns);
             double& stream_ns = beside ? rank.beside_ns : rank.gpu_ns;
