@@ -43,7 +43,7 @@ class GraphBuilder {
         graph_.by_streams = graph_.by_device && graph_.sample == 1;
         for (const uint32_t process : graph_.processes) {
             orders_.push_back(&run_.processes[process].step_streams);
-            graph_.by_streams &= !orders_.back()->empty();
+            graph_.by_streams &= is_order_of_calls(*orders_.back());
         }
         for (const uint32_t process : graph_.processes) {
             clocks_are_good_ &= clocks_.aligned(process) && clocks_.bound_ns(process) <= kGoodClockNs;

@@ -89,7 +89,7 @@ class StreamChains {
         node.after_both = true;
         if (!is_regular(n)) {
             node.before = n == graph_.begin[r] ? kNoIndex : n - 1;
-            node.after_end = true;
+            node.after_end = node.before != kNoIndex;
             return;
         }
         const StreamPiece& piece = (*orders_[r])[raw_[n].piece];
@@ -350,6 +350,7 @@ class StreamChains {
         }
         node.after = node.before;
         node.before = kNoIndex;
+        node.after_end = false;
         int64_t newest_ns = INT64_MIN;
         for (uint32_t other = n; other-- > graph_.begin[r] && n - other <= kHostLookBack;) {
             const int64_t ended_ns = end_ns(other);

@@ -1,6 +1,7 @@
 // What each node of a rank waited for on its own GPU, where the record shows the order of its streams.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,6 +11,14 @@
 #include "step_graph.h"
 
 namespace titan::analyzer {
+
+// Each piece is a node in each step: what has many more of them than calls would take more memory than it is worth.
+inline bool is_order_of_calls(const std::vector<StreamPiece>& order) {
+    constexpr size_t kMostPieces = 32;  // to a call
+    const auto calls =
+        std::count_if(order.begin(), order.end(), [](const StreamPiece& piece) { return piece.is_call(); });
+    return !order.empty() && order.size() <= kMostPieces * static_cast<size_t>(calls);
+}
 
 // Goes through the pieces of a process's steps (Process::step_streams) along with its calls, as far as a step goes on
 // as they say: what does not is ordered by its calls alone.

@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <functional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "analyze_timing.h"
 #include "slow_causes.h"
+#include "step_graph.h"
 #include "timing_job.h"
 
 namespace {
@@ -342,4 +344,39 @@ TEST_CASE("streams: a step of other calls is ordered by its calls alone") {
     CHECK(causes.causes.front().of_class == CauseClass::kSlowRankGpu);
     CHECK(causes.causes.front().ranks == std::vector<int>{kSlowRank});
     CHECK(causes.without_ns(causes.causes.front()) < causes.step_ns);
+}
+
+TEST_CASE("streams: an order that fits no call does the replay no harm") {
+    std::minstd_rand random(7);
+    const auto below = [&](size_t limit) { return static_cast<uint32_t>(random() % limit); };
+    TimedOptions options = overlapping_job(1);
+    options.steps = 12;
+    synth::TimedJob job(options);
+    analyzer::Run run = test::run_of(job);
+    const std::vector<StreamPiece> sound = run.processes.front().step_streams;
+    for (int round = 0; round < 40; ++round) {
+        for (analyzer::Process& process : run.processes) {
+            std::vector<StreamPiece>& pieces = process.step_streams;
+            pieces = sound;
+            pieces.resize(round % 2 == 0 ? sound.size() : 1 + below(200));
+            for (StreamPiece& piece : pieces) {
+                if (below(3) == 0) {
+                    piece.waits_for = static_cast<uint16_t>(below(pieces.size() + 1));
+                    piece.and_for = static_cast<uint16_t>(below(pieces.size() + 1));
+                }
+                if (below(9) == 0) {
+                    piece.row = below(4) == 0 ? format::kNoIndex : below(process.members.size());
+                    piece.kernels = below(4);
+                }
+            }
+        }
+        CHECK(analyzer::slow_causes(run, analyzer::analyze_timing(run)).step_ns > 0);
+    }
+    // Thousands of pieces to a call are no order that the replay takes up.
+    std::vector<StreamPiece> long_one(8191);
+    long_one.push_back(sound[1]);
+    for (analyzer::Process& process : run.processes) {
+        process.step_streams = long_one;
+    }
+    CHECK(!analyzer::step_graph(run, analyzer::analyze_timing(run).clocks).by_streams);
 }
