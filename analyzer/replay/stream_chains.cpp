@@ -244,7 +244,8 @@ class StreamChains {
                 }
                 const double behind_ns = usual_ns(r, n);
                 const int64_t began_ns = raw_[n].ended_ns - static_cast<int64_t>(behind_ns);
-                if (behind_ns > 0 && began_ns > end_ns(other) + kQueuedNs && is_begin_known(work)) {
+                const bool host_was_ahead = raw_[n].entered_ns <= since_ns(work);
+                if (behind_ns > 0 && began_ns > end_ns(other) + kQueuedNs && is_begin_known(work) && host_was_ahead) {
                     took_ns[raw_[work].piece].push_back(static_cast<double>(began_ns - since_ns(work)));
                 }
             }
