@@ -113,6 +113,9 @@ Json rank_json(const Run& run, const SlowCauses& slow, const RankTiming& rank, c
         json["hits"] = rank.shape.hits;
         json["slow_part"] = rank.slow_part.empty() ? Json(nullptr) : Json(rank.slow_part);
         json["why"] = rank.why;
+        if (!rank.calls.empty() && cause_of(slow, {rank.rank}) == nullptr) {
+            json["why"].push_back(rank.calls);
+        }
         json["sampled"] = sampled_json(rank.sampled);
     }
     return json;
@@ -286,14 +289,17 @@ Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow
     return {.id = "slow_collectives", .title = "Slow collectives", .blocks = {std::move(items)}};
 }
 
+bool is_played(const SlowCauses& slow) { return slow.step_ns > 0 && !slow.by_period; }
+
 // The basis of the numbers.
 Section basis(const Run& run, const Timing& timing, const SlowCauses& slow) {
     const TimeAxis& axis = timing.axes.front();
     Section section{.id = "basis"};
-    section.blocks.emplace_back(Paragraph{
-        axis.keys.empty() ? Sentence("the program marks no steps: numbers are those of calls (titan_step marks steps)")
-                          : phrase("steps {} to {}, {} each in the median", axis.keys.front(), axis.keys.back(),
-                                   fine_duration_text(axis.length_ns))});
+    section.blocks.emplace_back(
+        Paragraph{axis.keys.empty()
+                      ? Sentence("the program marks no steps: numbers are those of calls (titan_step marks steps)")
+                      : phrase("steps {} to {}, {} each in the {}", axis.keys.front(), axis.keys.back(),
+                               fine_duration_text(step_length_ns(slow, axis)), is_played(slow) ? "mean" : "median")});
     if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
         section.blocks.push_back(Paragraph{clocks});
     }
@@ -307,6 +313,10 @@ Section basis(const Run& run, const Timing& timing, const SlowCauses& slow) {
 }
 
 }  // namespace
+
+double step_length_ns(const SlowCauses& slow, const TimeAxis& axis) {
+    return axis.steps && is_played(slow) ? slow.step_ns : axis.length_ns;
+}
 
 std::string straggler_report(const Run& run, const Timing& timing, const SlowCauses& slow,
                              const StragglerOptions& options, const TextStyle& style) {
@@ -355,7 +365,8 @@ std::string straggler_json(const Run& run, const Timing& timing, const SlowCause
     json["steps"] = nullptr;
     const TimeAxis& axis = timing.axes.front();
     if (!axis.keys.empty()) {
-        json["steps"] = {{"first", axis.keys.front()}, {"last", axis.keys.back()}, {"length_ns", axis.length_ns}};
+        json["steps"] = {
+            {"first", axis.keys.front()}, {"last", axis.keys.back()}, {"length_ns", step_length_ns(slow, axis)}};
     }
     json["clocks"] = {{"summary", timing.clocks.summary()}, {"bound_ns", timing.clocks.largest_bound_ns()}};
     json["ranks"] = Json::array();

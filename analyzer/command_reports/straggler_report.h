@@ -18,6 +18,9 @@ struct StragglerOptions {
     SummaryBy by = SummaryBy::kRank;
 };
 
+// How long a step is, wherever it is told: as it was played, where it was. Hosts that run ahead of their GPUs mark
+// steps at another pace.
+double step_length_ns(const SlowCauses& slow, const TimeAxis& axis);
 // Causes first, with what the step would take without each; then a table of ranks, or of groups of them.
 std::string straggler_report(const Run& run, const Timing& timing, const SlowCauses& slow,
                              const StragglerOptions& options, const TextStyle& style);

@@ -56,11 +56,12 @@ std::string pattern_text(const SlowCauses& slow, const RankTiming& rank, const T
     }
 }
 
-// Ranks of one host that are late in the same way since the same time have one cause.
-bool same_cause(const Run& run, const RankTiming& a, const RankTiming& b) {
+// Ranks of one host that are late in the same way since the same time have one cause, unless they were played as two.
+bool same_cause(const Run& run, const SlowCauses& slow, const RankTiming& a, const RankTiming& b) {
     const auto near = [](size_t x, size_t y) { return (x > y ? x - y : y - x) <= 2; };
     return a.shape.pattern == b.shape.pattern && a.axis == b.axis && near(a.shape.first, b.shape.first) &&
-           a.shape.every == b.shape.every && run.processes[a.process].host == run.processes[b.process].host;
+           a.shape.every == b.shape.every && run.processes[a.process].host == run.processes[b.process].host &&
+           cause_of(slow, {a.rank}) == cause_of(slow, {b.rank});
 }
 
 // A record without some of a communicator's members may blame whom they held.
@@ -155,7 +156,10 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
                rank_fact(head.rank), by_durations ? "waits less than" : "comes after",
                counted(head.compared_calls, by_durations ? "stretch of calls" : "sampled call")));
     if (cause != nullptr) {
+        finding.evidence.push_back(what_text(*cause));
         finding.evidence.insert(finding.evidence.end(), cause->evidence.begin(), cause->evidence.end());
+    } else if (!head.calls.empty()) {
+        finding.evidence.emplace_back(head.calls);
     }
     finding.evidence.push_back("time that it was held in other collectives by other ranks is left out");
     finding.evidence.insert(finding.evidence.end(), head.why.begin(), head.why.end());
@@ -304,10 +308,12 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, c
     }
     std::stable_sort(late.begin(), late.end(),
                      [](const auto* a, const auto* b) { return a->shape.cost_ns > b->shape.cost_ns; });
+    const SlowCauses slow = late.empty() && hangs ? SlowCauses() : slow_causes(run, timing);
     std::vector<std::vector<const RankTiming*>> groups;
     for (const RankTiming* rank : late) {
-        const auto found = std::find_if(groups.begin(), groups.end(),
-                                        [&](const auto& group) { return same_cause(run, *group.front(), *rank); });
+        const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+            return same_cause(run, slow, *group.front(), *rank);
+        });
         found == groups.end() ? groups.push_back({rank}) : found->push_back(rank);
     }
     std::vector<Warning> left_out;
@@ -325,7 +331,6 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, c
                          ranks_text(ranks))});
     }
     groups.resize(shown);
-    const SlowCauses slow = groups.empty() && hangs ? SlowCauses() : slow_causes(run, timing);
     for (const auto& group : groups) {
         findings.push_back(straggler(run, timing, slow, group));
     }

@@ -109,7 +109,7 @@ Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& op
     json["calls"] = calls_section(run);
     json["waits"] = waits_section(evidence);
     json["around"] = around_section(evidence, diagnosis.clocks, diagnosis.findings);
-    json["lateness"] = lateness_section(timing, any_late(timing) ? slow_causes(run, timing) : SlowCauses());
+    json["lateness"] = lateness_section(timing, slow_causes(run, timing));
     json["durations"] = durations_section(summary);
     json["sizes"] = sizes_section(summary);
     json["steps"] = steps_section(run);

@@ -7,6 +7,7 @@
 #include "host/words.h"
 #include "late_ranks.h"
 #include "page_sections.h"
+#include "straggler_report.h"
 
 namespace titan::analyzer {
 namespace {
@@ -169,7 +170,7 @@ Json lateness_section(const Timing& timing, const SlowCauses& slow) {
                         {"straggler", rank.shape.pattern != LatePattern::kNone}});
     }
     return {{"steps", axis.steps},        {"keys", std::move(keys)},
-            {"keys_in_a_column", stride}, {"length_ns", static_cast<int64_t>(whole(axis.length_ns))},
+            {"keys_in_a_column", stride}, {"length_ns", static_cast<int64_t>(whole(step_length_ns(slow, axis)))},
             {"rows", std::move(rows)},    {"ranks_of_another_axis", others}};
 }
 

@@ -102,20 +102,21 @@ class SlowPart {
         }
         if (rank_.by_device && host_share < 0.5) {
             rank_.slow_part = "its GPU: kernels or copies between the collectives";
-            rank_.why.push_back(
+            rank_.calls =
                 "its program makes the calls in time, but its GPU comes to them late: what runs there before them is "
-                "slow");
+                "slow";
             return;
         }
         if (!parts.empty() && rank_.by_device) {
             rank_.slow_part = "blocked in a synchronisation";
             rank_.why.push_back(
-                "its program makes the calls late, but is not busy for longer than its peers in any span, copy or "
-                "allocation: it is blocked in a synchronisation while they wait in theirs");
+                "its program is not busy for longer than its peers in any span, copy or allocation: it is blocked in a "
+                "synchronisation while they wait in theirs");
+            rank_.calls = "its program makes the calls late";
         } else if (rank_.by_device) {
             rank_.slow_part = "its program on the CPU";
-            rank_.why.push_back(
-                "its program makes the calls late; what it does before is not marked (no steps and spans)");
+            rank_.why.emplace_back("what its program does before the calls is not marked (no steps and spans)");
+            rank_.calls = "its program makes the calls late";
         }
     }
 

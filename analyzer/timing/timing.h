@@ -59,6 +59,7 @@ struct RankTiming {
     std::string slow_part;           // "span data", empty: nothing tells
     std::string vanishes_without;    // "rank 3": nobody would call it late without that file; empty: it is late anyway
     std::vector<std::string> why;    // evidence for it
+    std::string calls;               // whether its program makes them late; a cause that was played knows better
     std::optional<SampledExcess> sampled;
 };
 
