@@ -21,6 +21,8 @@ constexpr std::array<const char*, 5> kCompared{"typical_step", "mean_step", "lat
 constexpr std::array<const char*, 5> kKinds{"step", "span", "GPU", "host", "metric"};
 constexpr std::array<const char*, 3> kGates{"passed", "slower", "cannot_tell"};
 
+constexpr double kInTimes = 9.995;  // changes from here on are told as "12 times"
+
 bool is_time(const ComparedRow& row) { return row.compared != Compared::kMetric; }
 
 std::string value_text(const ComparedRow& row, double value) {
@@ -30,7 +32,7 @@ std::string value_text(const ComparedRow& row, double value) {
 }
 
 std::string percent_text(double share) {
-    return std::abs(share) < 9.995 ? fmt::format("{:+.1f}%", 100 * share) : fmt::format("{:.3g} times", 1 + share);
+    return std::abs(share) < kInTimes ? fmt::format("{:+.1f}%", 100 * share) : fmt::format("{:.3g} times", 1 + share);
 }
 
 std::string change_text(const ComparedRow& row, double change) {
@@ -132,6 +134,13 @@ const ComparedRow* typical_of(const Comparison& comparison) {
     return row == comparison.steps.end() ? nullptr : &*row;
 }
 
+// "10.2% longer", "17.3 times as long".
+std::string size_text(const ComparedRow& row) {
+    const bool is_times = row.scale == Scale::kRatio && std::abs(row.effect->change) >= kInTimes;
+    const std::string text = change_text(row, is_times ? row.effect->change : std::abs(row.effect->change));
+    return is_times ? text + " as long" : text.substr(1) + (row.is_more() ? " longer" : " less");
+}
+
 // Of the typical step; of the mean one where only that differs.
 Section verdict(const Comparison& comparison) {
     Section section{.id = "steps"};
@@ -145,7 +154,6 @@ Section verdict(const Comparison& comparison) {
     for (const ComparedRow& one : comparison.steps) {
         row = !row->differs() && one.differs() ? &one : row;
     }
-    const std::string size = change_text(*row, std::abs(row->effect->change)).substr(1);
     if (!row->differs()) {
         section.title = "NO DIFFERENCE";
         section.tone = Tone::kGood;
@@ -154,7 +162,7 @@ Section verdict(const Comparison& comparison) {
         section.title = row->is_more() ? "SLOWER" : "FASTER";
         section.tone = row->is_more() ? Tone::kAlarm : Tone::kGood;
         section.lead = fmt::format(
-            "a step of B takes {} {}{}: {} (95%)", size, row->is_more() ? "longer" : "less",
+            "a step of B takes {}{}: {} (95%)", size_text(*row),
             row->compared == Compared::kMeanStep ? " in the mean; the typical step does not" : "", interval_text(*row));
     }
     section.blocks.emplace_back(table_of(comparison.steps, true, false));

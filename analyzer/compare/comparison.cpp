@@ -196,13 +196,20 @@ class Comparer {
             if (auto compared = row_of(Compared::kPart, key, &RankSlices::typical, all, all)) {
                 result_.rows.push_back(std::move(*compared));
             } else if (!after_.rows.contains(key)) {
-                result_.only_before.push_back(key.second);
+                add_once(key.second, result_.only_before);
             }
         }
         for (const auto& [key, row] : after_.rows) {
             if (key.first != PartKind::kStep && !before_.rows.contains(key)) {
-                result_.only_after.push_back(key.second);
+                add_once(key.second, result_.only_after);
             }
+        }
+    }
+
+    // A call has a row for its host and one for its GPU.
+    static void add_once(const std::string& name, std::vector<std::string>& names) {
+        if (std::find(names.begin(), names.end(), name) == names.end()) {
+            names.push_back(name);
         }
     }
 
@@ -449,7 +456,7 @@ class Comparer {
                     text += (text.empty() ? "" : ", ") + key.second;
                 }
             }
-            return text.empty() ? std::string("no steps") : text;
+            return !text.empty() ? text : side.short_ranks.empty() ? "no steps" : "too few steps";
         };
         note(fmt::format("step time cannot be compared: A has {}, B has {}", names(before_), names(after_)));
     }
