@@ -10,6 +10,7 @@
 #include "host/words.h"
 #include "json_schema.h"
 #include "late_ranks.h"
+#include "lone_step.h"
 #include "patterns.h"
 #include "run_text.h"
 
@@ -157,20 +158,23 @@ Json cause_json(const SlowCause& cause) {
 }
 
 // The cause that costs most, in a sentence.
-Section headline(const SlowCauses& slow, bool late) {
+Section headline(const SlowCauses& slow, const Timing& timing) {
+    const std::string lone = lone_step_text(timing.axes.front());
     Section section{.id = "slow"};
     if (!slow.why_none.empty()) {
         section.blocks.emplace_back(Paragraph{slow.why_none});
     } else if (slow.causes.empty()) {
-        section.blocks.emplace_back(
-            Paragraph{late ? phrase("the step takes {}", fine_duration_text(slow.step_ns))
-                           : phrase("the step takes {}; nothing that the records show costs more than chance",
-                                    fine_duration_text(slow.step_ns))});
+        section.blocks.emplace_back(Paragraph{
+            phrase("the step takes {}{}", fine_duration_text(slow.step_ns),
+                   !lone.empty() || any_late(timing) ? "" : "; nothing that the records show costs more than chance")});
     } else {
         const SlowCause& first = slow.causes.front();
         section.blocks.emplace_back(
             Paragraph{phrase("{}{}", first.since_step ? phrase("since step {} ", *first.since_step) : Sentence(),
                              counterfactual_text(first))});
+    }
+    if (!lone.empty()) {
+        section.blocks.emplace_back(Paragraph{lone});
     }
     for (const std::string& missing : slow.missing) {
         section.blocks.emplace_back(Paragraph{missing});
@@ -321,7 +325,7 @@ double step_length_ns(const SlowCauses& slow, const TimeAxis& axis) {
 std::string straggler_report(const Run& run, const Timing& timing, const SlowCauses& slow,
                              const StragglerOptions& options, const TextStyle& style) {
     Document document;
-    document.sections.push_back(headline(slow, any_late(timing)));
+    document.sections.push_back(headline(slow, timing));
     for (const SlowCause& cause : slow.causes) {
         document.sections.push_back(section_of(cause));
     }

@@ -10,6 +10,7 @@
 
 #include "host/words.h"
 #include "late_ranks.h"
+#include "lone_step.h"
 #include "overcommitted_hosts.h"
 #include "run_text.h"
 #include "slow_causes.h"
@@ -291,6 +292,8 @@ void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow
     }
     if (!diagnosis.findings.empty()) {
         diagnosis.slow.clear();
+    } else if (diagnosis.slow.empty()) {
+        diagnosis.slow = lone_step_text(timing.axes.front());
     }
 }
 

@@ -8,6 +8,7 @@
 #include "analyze_timing.h"
 #include "bandwidth.h"
 #include "findings_of.h"
+#include "lone_step.h"
 #include "patterns.h"
 #include "timing_draw.h"
 #include "timing_findings.h"
@@ -290,6 +291,21 @@ TEST_CASE("who loses little more than others lose by chance is not called late")
         analyzer::classify(timing);
         CHECK((timing.ranks[3].shape.pattern == LatePattern::kPersistent) == (others == 0));
     }
+}
+
+TEST_CASE("a step that takes far longer than every other is told, but not the first one") {
+    analyzer::TimeAxis axis;
+    for (int i = 0; i < 20; ++i) {
+        axis.keys.push_back(100 + i);
+        axis.when_ns.push_back(i * 1e8 + (i > 6 ? 30e9 : 0));
+    }
+    CHECK(analyzer::lone_step_text(axis) == "step 106 alone takes 30.1 s, no other more than 100 ms");
+    axis.when_ns.back() += 10e9;  // another one
+    CHECK(analyzer::lone_step_text(axis).empty());
+    axis.when_ns.back() -= 10e9;
+    axis.keys.erase(axis.keys.begin(), axis.keys.begin() + 6);
+    axis.when_ns.erase(axis.when_ns.begin(), axis.when_ns.begin() + 6);
+    CHECK(analyzer::lone_step_text(axis).empty());
 }
 
 TEST_CASE("between bursts of calls lie the steps: who is late once by less than one is not called late") {
