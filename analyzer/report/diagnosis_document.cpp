@@ -178,6 +178,9 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis) {
                             .title = "CANNOT TELL",
                             .tone = Tone::kCaution,
                             .blocks = {Paragraph{diagnosis.cannot_tell}}});
+        if (!diagnosis.slow.empty()) {
+            sections.back().blocks.push_back(Paragraph{diagnosis.slow});
+        }
     } else if (findings.empty() && diagnosis.waiting.empty()) {
         sections.push_back(healthy(run, diagnosis.slow));
     }

@@ -71,7 +71,10 @@ std::string one_line(const Run& run, const Diagnosis& diagnosis) {
     std::string text = run_name(run);
     switch (outcome_of(diagnosis)) {
         case Outcome::kVerdict: text += finding_text(run, diagnosis); break;
-        case Outcome::kCannotTell: text += "cannot tell: " + shortened(diagnosis.cannot_tell, kMostOfSummary); break;
+        case Outcome::kCannotTell:
+            text += "cannot tell: " + shortened(diagnosis.cannot_tell, kMostOfSummary) +
+                    (diagnosis.slow.empty() ? "" : "; " + diagnosis.slow);
+            break;
         case Outcome::kWaiting:
             text += "waiting, nothing is overdue yet: " +
                     shortened(diagnosis.waiting.front().summary.text(), kMostOfSummary) +
