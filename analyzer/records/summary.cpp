@@ -173,9 +173,11 @@ std::optional<double> Summary::share_of_steps(const SummaryRow& row) const {
     return steps_ns > 0 ? std::optional(row.values.sum() / steps_ns) : std::nullopt;
 }
 
-// Of all steps: where some are marked, of these. Roles have steps of their own, and no throughput together.
+// Of all steps: where some are marked, of these. Roles have steps of their own, and no throughput together; so have
+// ranks whose calls repeat in periods of other lengths, as trainers and generators do that mark no steps.
 std::optional<Throughput> Summary::throughput() const {
-    double sum_ns = 0;
+    constexpr double kAlike = 1.1;
+    double sum_ns = 0, shortest_ns = HUGE_VAL, longest_ns = 0;
     uint64_t steps = 0;
     const bool marked = rows_.contains({PartKind::kStep, kMarkedStep, 0});
     for (const auto& [key, row] : rows_) {
@@ -185,9 +187,11 @@ std::optional<Throughput> Summary::throughput() const {
         if (row.kind == PartKind::kStep && (row.name == kMarkedStep) == marked) {
             sum_ns += row.values.sum();
             steps += row.values.count();
+            shortest_ns = std::min(shortest_ns, row.values.mean());
+            longest_ns = std::max(longest_ns, row.values.mean());
         }
     }
-    if (sum_ns <= 0) {
+    if (sum_ns <= 0 || longest_ns > kAlike * shortest_ns) {
         return std::nullopt;
     }
     WorkOfAStep work = options_.work;
