@@ -155,7 +155,8 @@ Conclusion conclusion_of(const JobView& job) {
                 {}};
     }
     if (!throttled.empty()) {
-        return {Alert::kLook, fmt::format("{}: GPU throttled; {}", ranks_text(ranks_of(throttled)), progress_text(job)),
+        return {Alert::kLook,
+                fmt::format("the GPU of {} is throttled; {}", ranks_text(ranks_of(throttled)), progress_text(job)),
                 ranks_of(throttled)};
     }
     return {Alert::kNone, progress_text(job), {}};
