@@ -64,8 +64,8 @@ class StepStreams {
         const auto losses = image.for_each_stream_work([&](uint64_t, const StreamWorkEntry& work) {
             if ((work.flags & format::kWorkCaptured) == 0) {
                 handed_.push_back({image.clock().realtime_ns(work.entered_ticks), work.stream,
-                                   is_event(work.kind) ? work.object : mix_hash(mix_hash(0, work.object), work.amount), kNoIndex,
-                                   work.kind});
+                                   is_event(work.kind) ? work.object : mix_hash(mix_hash(0, work.object), work.amount),
+                                   kNoIndex, work.kind});
             }
         });
         const int64_t seen_since_ns = losses.overwritten == 0 || handed_.empty() ? 0 : handed_.front().at_ns;

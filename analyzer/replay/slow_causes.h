@@ -53,7 +53,6 @@ struct SlowCauses {
     std::vector<SlowCause> causes;     // the most costly first
     std::vector<std::string> missing;  // what could not be seen
     std::string why_none;              // why nothing could be played; empty otherwise
-
 };
 
 SlowCauses slow_causes(const Run& run, const Timing& timing);

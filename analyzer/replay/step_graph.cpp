@@ -271,7 +271,8 @@ class GraphBuilder {
         const int64_t started_ns = at(times.started);
         node.arrived_ns = std::max(node.arrived_ns, started_ns);
         node.ended_ns = std::max(node.ended_ns, at(times.ended));
-        const uint32_t meeting = meetings_.of(run_.processes[index], call, times.sequence & (CallTimes::kWithBefore - 1));
+        const uint32_t meeting =
+            meetings_.of(run_.processes[index], call, times.sequence & (CallTimes::kWithBefore - 1));
         if (meeting != kNoIndex) {
             const auto own = graph_.pieces.begin() + graph_.piece_begin.back();
             if (std::find(own, graph_.pieces.end(), meeting) == graph_.pieces.end()) {

@@ -167,14 +167,16 @@ class Answers:
 
     def step_is_one(self):
         step = (self.slow["step"] or {}).get("ms")
+        # What began in the middle is told by the steps since then.
+        lengths = [one for one in [step, *(cause["step_ms"] for cause in self.slow["causes"])] if one is not None]
         for said in self.said:
             if said.name.startswith("compare"):
                 continue
             text = joined(said.text)
             for pattern in (STEP, EACH):
                 for match in pattern.findall(text):
-                    if step is None or not as_written(match, step):
-                        self.complain(said.name, "a step of %g ms, stragglers --json has %s" % (ms_of(match), step))
+                    if not any(as_written(match, length) for length in lengths):
+                        self.complain(said.name, "a step of %g ms, stragglers --json has %s" % (ms_of(match), lengths))
         if step is None:
             return
         for name, found in (("steps of stragglers --json", (self.slow["steps"] or {}).get("length_ns")),
