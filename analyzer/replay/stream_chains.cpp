@@ -133,6 +133,10 @@ class StreamChains {
                 }
             }
         }
+        // Another call behind it came before that: the one that seemed not to queue did.
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            ends_[n].seen &= raw_[n].ended_ns - known_ns_[r] <= ends_[n].latest_ns;
+        }
     }
 
     bool is_seen(uint32_t n) const { return n == kNoIndex || raw_[n].is_call() || ends_[n].seen; }
