@@ -98,6 +98,9 @@ class StreamChains {
         if (node.before == kNoIndex) {
             std::swap(node.before, node.after);
         }
+        if (node.before == kNoIndex && !raw_[n].is_call() && n != graph_.begin[r]) {
+            node.before = n - 1;  // what it waited for is in a step of another order: at least that came before
+        }
         node.after_end = node.before != kNoIndex;
     }
 
