@@ -122,8 +122,8 @@ class Recorder:
         return self.tick(rank, ns) if ns <= self.now else 0
 
     def seen(self, rank: int, node: int) -> int:
-        """Ticks when it is seen that the device has come there, 0 not yet. Events tell to some 0.1 ms; otherwise somebody
-        looks every 2 ms, and sees all that happened since the last time at once."""
+        """Ticks when it is seen that the device has come there, 0 not yet. Timed events tell to some 0.1 ms; otherwise
+        somebody looks every 2 ms, and sees all that happened since the last time at once."""
         ns = self.when(node)
         if self.witness.device == "timing":
             ns += self.rng.uniform(0, 0.1 * MS)
