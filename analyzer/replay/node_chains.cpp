@@ -38,8 +38,7 @@ struct Following {
 
 class Chains {
   public:
-    Chains(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph)
-        : raw_(raw), known_ns_(known_ns), graph_(graph) {
+    Chains(const std::vector<RawNode>& raw, StepGraph& graph) : raw_(raw), graph_(graph) {
         for (const uint32_t role : graph.roles) {
             slots_.resize(std::max<size_t>(slots_.size(), role + 1));
         }
@@ -84,7 +83,8 @@ class Chains {
                 look_back(r, n, [&](uint32_t other, size_t distance) {
                     if (raw_[other].ended_ns != 0 && !raw_[n].is_estimate && !raw_[other].is_estimate) {
                         ++slot.met[distance];
-                        slot.earlier[distance] += raw_[n].arrived_ns + known_ns_[r] < raw_[other].ended_ns ? 1 : 0;
+                        slot.earlier[distance] +=
+                            raw_[n].arrived_ns + graph_.known_ns[r] < raw_[other].ended_ns ? 1 : 0;
                     }
                 });
             }
@@ -126,7 +126,7 @@ class Chains {
                     node.after = node.after == kNoIndex ? other : node.after;
                     return;
                 }
-                if (raw_[other].ended_ns != 0 && raw_[other].ended_ns <= raw_[n].arrived_ns + known_ns_[r] &&
+                if (raw_[other].ended_ns != 0 && raw_[other].ended_ns <= raw_[n].arrived_ns + graph_.known_ns[r] &&
                     slot.waits_for(distance)) {
                     take(other, raw_[other].ended_ns, true);
                 }
@@ -177,7 +177,7 @@ class Chains {
             if (!graph_.nodes[n].after_end || !is_like(before, n) || raw_[n].is_estimate || raw_[before].is_estimate) {
                 continue;
             }
-            const auto known_ns = static_cast<double>(known_ns_[r]);
+            const auto known_ns = static_cast<double>(graph_.known_ns[r]);
             const auto after_ns = static_cast<double>(raw_[n].arrived_ns - raw_[before].ended_ns);
             const bool in_time = raw_[n].entered_ns <= raw_[before].ended_ns;  // else the host was late with it
             Counts& slot = counts[graph_.nodes[n].slot];
@@ -200,7 +200,6 @@ class Chains {
     }
 
     const std::vector<RawNode>& raw_;
-    const std::vector<int64_t>& known_ns_;
     StepGraph& graph_;
     std::vector<std::vector<Following>> slots_;  // by role
 };
@@ -232,19 +231,18 @@ std::vector<double> share_of_peers(const std::vector<RawNode>& raw, const StepGr
 
 }  // namespace
 
-void chain_nodes(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns,
-                 std::vector<std::vector<uint32_t>>& came, StepGraph& graph) {
-    Chains(raw, known_ns, graph).chain(came);
+void chain_nodes(const std::vector<RawNode>& raw, std::vector<std::vector<uint32_t>>& came, StepGraph& graph) {
+    Chains(raw, graph).chain(came);
 }
 
-void bound_queued(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph) {
+void bound_queued(const std::vector<RawNode>& raw, StepGraph& graph) {
     const std::vector<double> shares = share_of_peers(raw, graph);
     std::map<std::pair<uint32_t, uint32_t>, std::vector<double>> free_ns;  // by role and slot
     const auto for_each_overlapping = [&](const auto& visit) {
         for (size_t r = 0; r < graph.ranks(); ++r) {
             for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
                 if (const uint32_t after = graph.nodes[n].after; after != kNoIndex) {
-                    visit(r, n, queued(raw[n], raw[after], known_ns[r]));
+                    visit(r, n, queued(raw[n], raw[after], graph.known_ns[r]));
                 }
             }
         }

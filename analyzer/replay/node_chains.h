@@ -22,13 +22,11 @@ struct RawNode {
     bool is_call() const { return row != kNoIndex; }
 };
 
-// Fills `before`, `after` and `after_end` of the nodes, and `last`. `known_ns`: by rank, how late its device's times
-// may be. `came`: the nodes of each rank as they came.
-void chain_nodes(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns,
-                 std::vector<std::vector<uint32_t>>& came, StepGraph& graph);
+// Fills `before`, `after` and `after_end` of the nodes, and `last`. `came`: the nodes of each rank as they came.
+void chain_nodes(const std::vector<RawNode>& raw, std::vector<std::vector<uint32_t>>& came, StepGraph& graph);
 
 // Where a node queued behind another, its own time is known to be no longer than that; what it is likely to be, ranks
 // that did not queue tell.
-void bound_queued(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph);
+void bound_queued(const std::vector<RawNode>& raw, StepGraph& graph);
 
 }  // namespace titan::analyzer

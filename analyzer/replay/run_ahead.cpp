@@ -19,8 +19,7 @@ struct CallsOfKind {
 
 class Ahead {
   public:
-    Ahead(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph)
-        : raw_(raw), known_ns_(known_ns), graph_(graph) {}
+    Ahead(const std::vector<RawNode>& raw, StepGraph& graph) : raw_(raw), graph_(graph) {}
 
     void find_on(size_t r) {
         std::map<std::pair<uint32_t, OpKind>, CallsOfKind> kinds;
@@ -29,7 +28,7 @@ class Ahead {
             if (kind_of(n) != kind_of(n - 1) && tells_computation(r, n - 1) && !raw_[n].is_estimate) {
                 CallsOfKind& of_kind = kinds[kind_of(n)];
                 ++of_kind.all;
-                of_kind.ahead += raw_[n].arrived_ns + known_ns_[r] + kClearlyNs < raw_[n - 1].arrived_ns ? 1 : 0;
+                of_kind.ahead += raw_[n].arrived_ns + graph_.known_ns[r] + kClearlyNs < raw_[n - 1].arrived_ns ? 1 : 0;
             }
         }
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
@@ -42,18 +41,17 @@ class Ahead {
     bool tells_computation(size_t r, uint32_t n) const {
         const uint32_t after = graph_.nodes[n].after;
         return !raw_[n].is_estimate &&
-               (after == kNoIndex || raw_[n].arrived_ns > raw_[after].ended_ns + known_ns_[r] + kClearlyNs);
+               (after == kNoIndex || raw_[n].arrived_ns > raw_[after].ended_ns + graph_.known_ns[r] + kClearlyNs);
     }
 
     const std::vector<RawNode>& raw_;
-    const std::vector<int64_t>& known_ns_;
     StepGraph& graph_;
 };
 
 }  // namespace
 
-void find_those_ahead(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph) {
-    Ahead ahead(raw, known_ns, graph);
+void find_those_ahead(const std::vector<RawNode>& raw, StepGraph& graph) {
+    Ahead ahead(raw, graph);
     for (size_t r = 0; r < graph.ranks(); ++r) {
         ahead.find_on(r);
     }

@@ -10,6 +10,6 @@
 namespace titan::analyzer {
 
 // Fills `runs_ahead` of chained nodes.
-void find_those_ahead(const std::vector<RawNode>& raw, const std::vector<int64_t>& known_ns, StepGraph& graph);
+void find_those_ahead(const std::vector<RawNode>& raw, StepGraph& graph);
 
 }  // namespace titan::analyzer

@@ -374,14 +374,14 @@ class GraphBuilder {
         }
         complete_arrivals();
         if (graph_.by_streams) {
-            chain_by_streams(orders_, graph_.known_ns, raw_, came_, graph_);
+            chain_by_streams(orders_, raw_, came_, graph_);
         } else {
-            chain_nodes(raw_, graph_.known_ns, came_, graph_);
-            find_those_ahead(raw_, graph_.known_ns, graph_);
+            chain_nodes(raw_, came_, graph_);
+            find_those_ahead(raw_, graph_);
         }
         fill_own_times();
         if (!graph_.by_streams) {
-            bound_queued(raw_, graph_.known_ns, graph_);
+            bound_queued(raw_, graph_);
         }
         mark_beside();
         fill_run_times();
@@ -462,10 +462,9 @@ class GraphBuilder {
     void fill_run_times() {
         const size_t meetings = graph_.meeting_size.size();
         std::vector<double> least_ns(meetings, 1e300);
-        std::vector<double>& last_ns = last_ns_;
-        last_ns.assign(meetings, -1e300);
+        last_ns_.assign(meetings, -1e300);
         for_each_piece([&](size_t r, uint32_t n, uint32_t, uint32_t meeting) {
-            last_ns[meeting] = std::max(last_ns[meeting], common_ns(r, raw_[n].arrived_ns));
+            last_ns_[meeting] = std::max(last_ns_[meeting], common_ns(r, raw_[n].arrived_ns));
             if (raw_[n].ended_ns != 0) {
                 const auto took_ns = static_cast<double>(raw_[n].ended_ns - raw_[n].arrived_ns);
                 least_ns[meeting] = std::min(least_ns[meeting], took_ns);
@@ -476,7 +475,7 @@ class GraphBuilder {
             const StepRoute& route = graph_.routes[graph_.meeting_route[meeting]];
             const bool sends = route.is_pair() && process.members[raw_[n].row].rank == route.from;
             const auto known_ns = static_cast<double>(graph_.known_ns[r]);
-            if (sends && raw_[n].ended_ns != 0 && common_ns(r, raw_[n].ended_ns) + known_ns < last_ns[meeting]) {
+            if (sends && raw_[n].ended_ns != 0 && common_ns(r, raw_[n].ended_ns) + known_ns < last_ns_[meeting]) {
                 graph_.pieces[piece] |= StepGraph::kDoesNotWait;
             }
         });
@@ -495,7 +494,7 @@ class GraphBuilder {
                     double together_ns = common_ns(r, raw_[n].arrived_ns);
                     for (uint32_t p = first; p < first + count; ++p) {
                         if ((graph_.pieces[p] & StepGraph::kDoesNotWait) == 0) {
-                            together_ns = std::max(together_ns, last_ns[graph_.pieces[p]]);
+                            together_ns = std::max(together_ns, last_ns_[graph_.pieces[p]]);
                         }
                     }
                     ran_ns = std::min(common_ns(r, raw_[n].ended_ns) - together_ns, took_ns);

@@ -37,9 +37,9 @@ double middle_mean(std::vector<double> values) {
 
 class StreamChains {
   public:
-    StreamChains(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<int64_t>& known_ns,
-                 std::vector<RawNode>& raw, StepGraph& graph)
-        : orders_(orders), known_ns_(known_ns), raw_(raw), graph_(graph), ends_(raw.size()) {}
+    StreamChains(const std::vector<const std::vector<StreamPiece>*>& orders, std::vector<RawNode>& raw,
+                 StepGraph& graph)
+        : orders_(orders), raw_(raw), graph_(graph), ends_(raw.size()) {}
 
     void chain(std::vector<std::vector<uint32_t>>& came) {
         for (size_t r = 0; r < graph_.ranks(); ++r) {
@@ -127,8 +127,8 @@ class StreamChains {
                 end.latest_ns = std::min(end.latest_ns, raw_[n].arrived_ns);
                 const bool queued =
                     other != kNoIndex &&
-                    (!raw_[other].is_call() ||
-                     raw_[n].arrived_ns < raw_[other].ended_ns + kQueuedNs + std::min(known_ns_[r], kMostKnownNs));
+                    (!raw_[other].is_call() || raw_[n].arrived_ns < raw_[other].ended_ns + kQueuedNs +
+                                                                        std::min(graph_.known_ns[r], kMostKnownNs));
                 if (!queued && !end.seen) {
                     end.seen = true;
                     raw_[work].ended_ns = raw_[work].arrived_ns = raw_[n].arrived_ns;
@@ -138,7 +138,7 @@ class StreamChains {
         }
         // Another call behind it came before that: the one that seemed not to queue did.
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-            ends_[n].seen &= raw_[n].ended_ns - known_ns_[r] <= ends_[n].latest_ns;
+            ends_[n].seen &= raw_[n].ended_ns - graph_.known_ns[r] <= ends_[n].latest_ns;
         }
     }
 
@@ -169,7 +169,7 @@ class StreamChains {
 
     bool is_well_seen(size_t r, const Seen& seen) const {
         return seen.often >= kMostlySeen ||
-               (seen.often >= kOftenSeen && seen.mean_ns > kAboveKnown * static_cast<double>(known_ns_[r]));
+               (seen.often >= kOftenSeen && seen.mean_ns > kAboveKnown * static_cast<double>(graph_.known_ns[r]));
     }
 
     // By piece.
@@ -400,7 +400,6 @@ class StreamChains {
     }
 
     const std::vector<const std::vector<StreamPiece>*>& orders_;
-    const std::vector<int64_t>& known_ns_;
     std::vector<RawNode>& raw_;
     StepGraph& graph_;
     std::vector<End> ends_;
@@ -413,9 +412,9 @@ class StreamChains {
 
 }  // namespace
 
-void chain_by_streams(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<int64_t>& known_ns,
-                      std::vector<RawNode>& raw, std::vector<std::vector<uint32_t>>& came, StepGraph& graph) {
-    StreamChains(orders, known_ns, raw, graph).chain(came);
+void chain_by_streams(const std::vector<const std::vector<StreamPiece>*>& orders, std::vector<RawNode>& raw,
+                      std::vector<std::vector<uint32_t>>& came, StepGraph& graph) {
+    StreamChains(orders, raw, graph).chain(came);
 }
 
 }  // namespace titan::analyzer

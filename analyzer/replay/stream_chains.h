@@ -52,7 +52,7 @@ class StepOrder {
 
 // As chain_nodes (node_chains.h), by Process::step_streams of each rank. When work ended that no call shows (it came
 // while its stream still waited for others) is filled in: the same work takes as long as where it is seen.
-void chain_by_streams(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<int64_t>& known_ns,
-                      std::vector<RawNode>& raw, std::vector<std::vector<uint32_t>>& came, StepGraph& graph);
+void chain_by_streams(const std::vector<const std::vector<StreamPiece>*>& orders, std::vector<RawNode>& raw,
+                      std::vector<std::vector<uint32_t>>& came, StepGraph& graph);
 
 }  // namespace titan::analyzer

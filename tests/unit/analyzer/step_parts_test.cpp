@@ -19,7 +19,6 @@ constexpr uint32_t kSteps = 30;
 struct Nodes {
     StepGraph graph;
     std::vector<RawNode> raw;
-    std::vector<int64_t> known_ns;
     std::vector<std::vector<uint32_t>> came;
 
     void begin_rank() {
@@ -27,7 +26,7 @@ struct Nodes {
         graph.roles.push_back(0);
         graph.begin.push_back(static_cast<uint32_t>(raw.size()));
         graph.steps = kSteps;
-        known_ns.push_back(100'000);
+        graph.known_ns.push_back(100'000);
     }
     void add(uint32_t step, uint32_t slot, format::OpKind kind, int64_t entered_ns, int64_t arrived_ns,
              int64_t ended_ns) {
@@ -41,7 +40,7 @@ struct Nodes {
     void chain() {
         graph.begin.push_back(static_cast<uint32_t>(raw.size()));
         graph.piece_begin.push_back(0);
-        chain_nodes(raw, known_ns, came, graph);
+        chain_nodes(raw, came, graph);
     }
 };
 
@@ -95,7 +94,7 @@ TEST_CASE("replay: one rank of eight tells that sums of gradients run beside the
 TEST_CASE(
     "replay: gathers that come before the sums which the program calls before them run ahead of its computation") {
     Nodes job = sharded_job();
-    find_those_ahead(job.raw, job.known_ns, job.graph);
+    find_those_ahead(job.raw, job.graph);
     for (uint32_t n = 0; n < job.raw.size(); ++n) {
         CHECK(job.graph.nodes[n].runs_ahead == (job.raw[n].kind == format::OpKind::kAllGather));
     }
