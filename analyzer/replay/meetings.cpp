@@ -9,21 +9,33 @@ constexpr uint32_t kMostApart = 1 << 20;  // of sequence numbers of one communic
 
 }  // namespace
 
-uint32_t Meetings::of(const Process& process, const CallSignature& call, uint32_t sequence) {
+// None: nobody can tell which meeting it is.
+std::optional<Meetings::ChannelKey> Meetings::channel_key(const Process& process, const CallSignature& call,
+                                                          uint32_t sequence) {
     const Member& member = process.members[call.row];
     const bool pair = format::class_of(call.kind) == format::OpClass::p2p;
+    const bool sends = call.kind == OpKind::kSend;
     if (member.communicator == kNoIndex || sequence == CallTimes::kWithBefore - 1 ||
-        (pair && (call.kind != OpKind::kSend && call.kind != OpKind::kRecv)) ||
-        (pair && (call.peer < 0 || call.peer == member.rank))) {
+        (pair && !sends && call.kind != OpKind::kRecv) || (pair && (call.peer < 0 || call.peer == member.rank))) {
+        return std::nullopt;
+    }
+    return ChannelKey{member.communicator,
+                      !pair   ? -1
+                      : sends ? member.rank
+                              : call.peer,
+                      !pair   ? -1
+                      : sends ? call.peer
+                              : member.rank};
+}
+
+uint32_t Meetings::of(const Process& process, const CallSignature& call, uint32_t sequence) {
+    const std::optional<ChannelKey> key = channel_key(process, call, sequence);
+    if (!key) {
         return kNoIndex;
     }
     Channel*& channel = channels_of_[static_cast<size_t>(&call - process.history.signatures.data())];
     if (channel == nullptr) {
-        const int32_t from = !pair ? -1 : call.kind == OpKind::kSend ? member.rank : call.peer;
-        const int32_t to = !pair ? -1 : call.kind == OpKind::kSend ? call.peer : member.rank;
-        channel = &channels_[{member.communicator, from, to}];
-        channel->from = from;
-        channel->to = to;
+        channel = &channels_[*key];
     }
     if (channel->base < 0) {
         channel->base = sequence;
@@ -44,28 +56,21 @@ uint32_t Meetings::of(const Process& process, const CallSignature& call, uint32_
     if (meeting == kNoIndex) {
         meeting = static_cast<uint32_t>(graph_.meeting_size.size());
         graph_.meeting_size.push_back(0);
+        const bool pair = format::class_of(call.kind) == format::OpClass::p2p;
         const uint64_t bytes = call.count * format::datatype_size_bytes(call.datatype);
         graph_.meeting_route.push_back(
-            route_of({member.communicator, channel->from, channel->to, pair ? OpKind::kSend : call.kind,
+            route_of({key->communicator, key->from, key->to, pair ? OpKind::kSend : call.kind,
                       static_cast<uint8_t>(std::bit_width(bytes))}));
     }
     return meeting;
 }
 
 uint32_t Meetings::known(const Process& process, const CallSignature& call, uint32_t sequence) const {
-    if (call.row >= process.members.size() || call.captured || sequence == CallTimes::kWithBefore - 1) {
+    if (!format::moves_data(call.kind) || call.captured || call.row >= process.members.size()) {
         return kNoIndex;
     }
-    const Member& member = process.members[call.row];
-    const bool sends = call.kind == OpKind::kSend;
-    const bool pair = sends || call.kind == OpKind::kRecv;
-    const auto channel = channels_.find({member.communicator,
-                                         !pair   ? -1
-                                         : sends ? member.rank
-                                                 : call.peer,
-                                         !pair   ? -1
-                                         : sends ? call.peer
-                                                 : member.rank});
+    const std::optional<ChannelKey> key = channel_key(process, call, sequence);
+    const auto channel = key ? channels_.find(*key) : channels_.end();
     const int64_t place = channel == channels_.end() ? -1 : int64_t{sequence} - channel->second.base;
     return place < 0 || place >= static_cast<int64_t>(channel->second.meetings.size())
                ? kNoIndex

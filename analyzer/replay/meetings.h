@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
@@ -29,8 +30,6 @@ class Meetings {
   private:
     // Those of one communicator, or of one pair of its ranks in one direction, by sequence number.
     struct Channel {
-        int32_t from = -1;
-        int32_t to = -1;
         int64_t base = -1;
         std::deque<uint32_t> meetings;
     };
@@ -47,6 +46,7 @@ class Meetings {
     };
     using RouteKey = std::tuple<uint32_t, int32_t, int32_t, OpKind, uint8_t>;
 
+    static std::optional<ChannelKey> channel_key(const Process& process, const CallSignature& call, uint32_t sequence);
     uint32_t route_of(const StepRoute& route);
 
     StepGraph& graph_;
