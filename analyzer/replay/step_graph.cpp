@@ -180,7 +180,6 @@ class GraphBuilder {
     void add_process(uint32_t index) {
         const Process& process = run_.processes[index];
         const History& history = process.history;
-        const uint32_t oldest = history.size() - static_cast<uint32_t>(process.call_times.size());
         const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
         const int32_t middle_step = graph_.first_step + static_cast<int32_t>(graph_.steps / 2);
         const uint32_t until = end_of_last(process);
@@ -192,24 +191,20 @@ class GraphBuilder {
             return process.steps[i].step;
         };
         size_t profile = 0;
-        int64_t entered_ns = process.call_times_from_ns;
         uint64_t calls_of_a_step = all_roles_[index];
         GroupWords group;
         order_ = StepOrder(process.step_streams);
         bool open = false;  // the newest node is of this process, and of the call before
-        for (uint32_t i = 0; i < process.call_times.size(); ++i) {
-            const CallTimes& times = process.call_times[i];
-            entered_ns += int64_t{times.since_before} * CallTimes::kUnitNs;
-            const uint32_t place = oldest + i;
+        for_each_timed_call(process, [&](uint32_t place, const CallTimes& times, int64_t entered_ns) {
             const CallSignature& call = history[place];
             if (place < process.steps.front().first_call || place >= until) {
-                continue;
+                return;
             }
             const int32_t step = step_at(profile, place);
             if (step < graph_.first_step || step > last_step || !format::moves_data(call.kind) || call.captured ||
                 call.row >= process.members.size()) {
                 open = false;
-                continue;
+                return;
             }
             const bool joins = open && (times.sequence & CallTimes::kWithBefore) != 0;
             if (graph_.by_streams && !joins) {
@@ -223,7 +218,7 @@ class GraphBuilder {
                 }
                 group.add(process.members[call.row], call);
             }
-        }
+        });
         if (graph_.by_streams) {
             end_order();
             for (const StreamPiece& piece : process.step_streams) {
@@ -285,23 +280,19 @@ class GraphBuilder {
     // The meetings of the graph that this process comes to, too.
     void add_outside(uint32_t index) {
         const Process& process = run_.processes[index];
-        if (!process.sees.moments || process.call_times.empty()) {
+        if (!process.sees.moments) {
             return;
         }
-        const uint32_t oldest = process.history.size() - static_cast<uint32_t>(process.call_times.size());
-        int64_t entered_ns = process.call_times_from_ns;
-        for (uint32_t i = 0; i < process.call_times.size(); ++i) {
-            const CallTimes& times = process.call_times[i];
-            entered_ns += int64_t{times.since_before} * CallTimes::kUnitNs;
+        for_each_timed_call(process, [&](uint32_t place, const CallTimes& times, int64_t entered_ns) {
             const uint32_t meeting =
-                meetings_.known(process, process.history[oldest + i], times.sequence & (CallTimes::kWithBefore - 1));
+                meetings_.known(process, process.history[place], times.sequence & (CallTimes::kWithBefore - 1));
             if (meeting != kNoIndex) {
                 const int64_t after_ns = times.started == kNoIndex ? 0 : int64_t{times.started} * CallTimes::kUnitNs;
                 const auto arrived_ns =
                     static_cast<double>(clocks_.common_ns(index, entered_ns + after_ns) - origin_ns_);
                 graph_.outside[meeting].push_back({index, arrived_ns - last_ns_[meeting]});
             }
-        }
+        });
     }
 
     // Arrivals that nobody saw: when the host made the call, or what it had waited for before had ended.

@@ -22,15 +22,11 @@ size_t end_of_ended(const Process& process) {
 
 uint32_t end_of_last(const Process& process) {
     const StepProfile& last = process.steps.back();
-    const uint32_t oldest = process.history.size() - static_cast<uint32_t>(process.call_times.size());
-    int64_t entered_ns = process.call_times_from_ns;
-    for (uint32_t i = 0; i < process.call_times.size(); ++i) {
-        entered_ns += int64_t{process.call_times[i].since_before} * CallTimes::kUnitNs;
-        if (oldest + i > last.first_call && entered_ns >= last.end_ns) {
-            return oldest + i;
-        }
-    }
-    return process.history.size();
+    uint32_t end = process.history.size();
+    for_each_timed_call(process, [&](uint32_t place, const CallTimes&, int64_t entered_ns) {
+        end = place > last.first_call && entered_ns >= last.end_ns ? std::min(end, place) : end;
+    });
+    return end;
 }
 
 StepRange whole_steps(const Process& process) {

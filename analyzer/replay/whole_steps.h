@@ -21,6 +21,17 @@ StepRange whole_steps(const Process& process);
 // no step of its own here.
 uint32_t end_of_last(const Process& process);
 
+// Calls visit(place in Process::history, its times, when the host entered it) for each call whose times are kept.
+template <typename Visit>
+void for_each_timed_call(const Process& process, const Visit& visit) {
+    auto place = process.history.size() - static_cast<uint32_t>(process.call_times.size());
+    int64_t entered_ns = process.call_times_from_ns;
+    for (const CallTimes& times : process.call_times) {
+        entered_ns += int64_t{times.since_before} * CallTimes::kUnitNs;
+        visit(place++, times, entered_ns);
+    }
+}
+
 // None where the process has no such step.
 const StepProfile* profile_of(const Process& process, int32_t step);
 
