@@ -21,6 +21,9 @@ struct Handed {
     uint64_t object = 0;       // event, or function and size of a kernel
     uint32_t call = kNoIndex;  // in Process::entries
     WorkKind kind{};
+    bool is_waited = false;     // records: by another stream
+    int32_t record = kNothing;  // waits: what they wait for, on another stream
+    int32_t behind = kNothing;  // records: the piece before them
 };
 
 // A piece whose waits are indexes of pieces.
@@ -97,20 +100,21 @@ class StepStreams {
 
     static bool is_event(WorkKind kind) { return kind == WorkKind::kEventRecord || kind == WorkKind::kEventWait; }
 
-    // Programs record many events that no other stream waits for.
+    // A wait waits for the newest record of its event. Programs record many events that no other stream waits for.
     void find_waited() {
-        is_waited_.assign(handed_.size(), false);
         std::unordered_map<uint64_t, size_t> newest;
         for (size_t i = 0; i < handed_.size(); ++i) {
-            if (handed_[i].call != kNoIndex) {
+            Handed& one = handed_[i];
+            if (one.call != kNoIndex) {
                 continue;
             }
-            if (handed_[i].kind == WorkKind::kEventRecord) {
-                newest[handed_[i].object] = i;
-            } else if (handed_[i].kind == WorkKind::kEventWait) {
-                const auto found = newest.find(handed_[i].object);
-                if (found != newest.end() && handed_[found->second].stream != handed_[i].stream) {
-                    is_waited_[found->second] = true;
+            if (one.kind == WorkKind::kEventRecord) {
+                newest[one.object] = i;
+            } else if (one.kind == WorkKind::kEventWait) {
+                const auto found = newest.find(one.object);
+                if (found != newest.end() && handed_[found->second].stream != one.stream) {
+                    handed_[found->second].is_waited = true;
+                    one.record = static_cast<int32_t>(found->second);
                 }
             }
         }
@@ -124,8 +128,7 @@ class StepStreams {
 
     void place_all() {
         uint32_t group = 0;  // of the call before
-        for (size_t i = 0; i < handed_.size(); ++i) {
-            const Handed& one = handed_[i];
+        for (Handed& one : handed_) {
             while (begins_.size() < step_begins_ns_.size() && step_begins_ns_[begins_.size()] <= one.at_ns) {
                 begins_.push_back(placed_.size());
                 for (auto& [name, stream] : streams_) {
@@ -146,18 +149,18 @@ class StepStreams {
                 continue;
             }
             if (one.kind == WorkKind::kEventRecord) {
-                if (is_waited_[i]) {
+                if (one.is_waited) {
                     if (!stream.waits_for.empty()) {
                         place(stream, {});  // nothing but the waits
                     }
                     stream.open = false;
-                    events_[one.object] = {stream.newest, one.stream};
+                    one.behind = stream.newest;
                 }
             } else if (one.kind == WorkKind::kEventWait) {
-                const auto found = events_.find(one.object);
-                if (found != events_.end() && found->second.first != kNothing && found->second.second != one.stream &&
-                    !has_waited(stream, found->second.first)) {
-                    stream.waits_for.push_back(found->second.first);
+                const int32_t piece =
+                    one.record == kNothing ? kNothing : handed_[static_cast<size_t>(one.record)].behind;
+                if (piece != kNothing && !has_waited(stream, piece)) {
+                    stream.waits_for.push_back(piece);
                 }
             } else {
                 if (!stream.open || !stream.waits_for.empty()) {
@@ -253,13 +256,11 @@ class StepStreams {
     }
 
     const Process& process_;
-    std::vector<Handed> handed_;  // in the host's order
-    std::vector<bool> is_waited_;
+    std::vector<Handed> handed_;           // in the host's order
     std::vector<int64_t> step_begins_ns_;  // and where the last one ends
     std::vector<Placed> placed_;
     std::vector<size_t> begins_;  // likewise, in placed_
     std::unordered_map<uint64_t, Stream> streams_;
-    std::unordered_map<uint64_t, std::pair<int32_t, uint64_t>> events_;  // piece, stream
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ struct StepNode {
     uint32_t step = 0;           // index from StepGraph::first_step
     uint32_t slot = 0;           // n-th node of its step
     uint32_t before = kNoIndex;  // the node that came before it on its rank; of the first none
-    uint32_t after = kNoIndex;   // overlapping node of the same communicator, behind which it queues
+    uint32_t after = kNoIndex;   // what it waits for besides: the node behind which it queues, or whose event it awaits
     bool after_end = false;      // its own time counts from the end of the one before, else from when that came
     bool after_both = false;     // and from the end of `after`, whichever is later
     bool runs_ahead = false;     // of its rank's computation, which it does not wait for
