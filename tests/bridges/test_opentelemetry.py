@@ -117,7 +117,8 @@ class OpenTelemetry(bridge_case.Case):
     def check_times(self, told):
         begin, end = (told[kind, "loading"]["ticks"] for kind in ("span_begin", "span_end"))
         self.assertAlmostEqual((told["event", "half"]["ticks"] - begin) / (end - begin), 0.5, delta=0.001)
-        self.assertAlmostEqual((told["span_begin", "train"]["ticks"] - begin) / (end - begin), 5, delta=0.4)
+        # The loading began 10 s before the program told of it, as long as five loadings; then came the training.
+        self.assertTrue(5 <= (told["span_begin", "train"]["ticks"] - begin) / (end - begin) < 20)
 
     def check_facts(self, markers):
         begun = bridge_case.begun(markers)

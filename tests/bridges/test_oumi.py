@@ -91,8 +91,8 @@ def deeper(depth):
     return depth if depth == 0 else deeper(depth - 1)
 with tracker.timer("outer"):
     with tracker.timer("inner"):
-        time.sleep(0.05)
-    time.sleep(0.05)
+        titantrace.event("in inner")
+    titantrace.event("in outer")
 try:
     with tracker.timer("fails"):
         raise ValueError("of the program")
@@ -117,8 +117,7 @@ restored = TelemetryTracker()
 restored.load_state_dict(tracker.state_dict())
 assert restored.state.measurements == tracker.state.measurements
 counts = {name: timer["count"] for name, timer in tracker.get_summary()["timers"].items()}
-measured = [tracker.state.measurements[name][0] for name in ("outer", "inner")]
-print(json.dumps([counts, measured, titantrace.dump()]), file=output, flush=True)
+print(json.dumps([counts, titantrace.dump()]), file=output, flush=True)
 """
 
 # A GPU whose clock goes on when somebody waits for it; the program queues 1 s, 2 s and 3 s of work.
@@ -239,7 +238,7 @@ class Oumi(bridge_case.Case):
                          [(name, f"RuntimeError: {failure}") for name in ("epoch", "training_loop")])
 
     def test_a_tracker(self):
-        markers, (counts, measured) = self.recorded(TRACKER)
+        markers, (counts,) = self.recorded(TRACKER)
         self.assertEqual(counts, self.alone(TRACKER)[0])
         self.assertEqual(bridge_case.paths(markers), ["outer", "outer/inner", "fails", "decorated",
                                                       "decorated/decorated", "shared", "shared"])
@@ -247,8 +246,9 @@ class Oumi(bridge_case.Case):
         ended = {marker["span"]: marker for marker in markers if marker["marker"] == "span_end"}
         self.assertEqual({span: marker["thread"] for span, marker in begun.items()},
                          {span: marker["thread"] for span, marker in ended.items()})
-        outer, inner = (ended[span]["ticks"] - begun[span]["ticks"] for span in list(begun)[:2])
-        self.assertAlmostEqual(outer / inner, measured[0] / measured[1], delta=0.1)
+        self.assertEqual([(marker["marker"], marker["name"]) for marker in markers][:6], [
+            ("span_begin", "outer"), ("span_begin", "inner"), ("event", "in inner"), ("span_end", "inner"),
+            ("event", "in outer"), ("span_end", "outer")])
         self.assertEqual([(marker["text"], begun[marker["span"]]["name"]) for marker in markers
                           if marker["marker"] == "error"], [("ValueError: of the program", "fails")])
         self.assertRegex(next(iter(begun.values()))["called_at"], r"^<string>:\d+ <module>$")

@@ -99,6 +99,7 @@ took["items"] = time.perf_counter() - since
 import titantrace
 print(json.dumps([took, titantrace.dump()]))
 """
+SLEPT_S = {"step": 0.1, "checkpoint_save": 0.2, "items": 0.15}
 
 DISABLED = r"""
 import json, os, titantrace
@@ -231,9 +232,10 @@ class Torchtitan(bridge_case.Case):
         self.assertEqual({span: marker["thread"] for span, marker in begun.items()},
                          {span: marker["thread"] for span, marker in ended.items()})
         lasted = {marker["name"]: marker["ticks"] - begun[span]["ticks"] for span, marker in ended.items()}
-        second = lasted["checkpoint_save"] / took["checkpoint_save"]
-        for name in timed:
-            self.assertAlmostEqual(lasted[name] / second, took[name], delta=0.1 * took[name] + 0.02, msg=name)
+        for name in timed:  # each lasted no shorter than it slept, and no longer than the program measured around it
+            share = lasted[name] / lasted["checkpoint_save"]
+            self.assertLess(0.99 * SLEPT_S[name] / took["checkpoint_save"], share, name)
+            self.assertLess(0.99 * share, took[name] / SLEPT_S["checkpoint_save"], name)
         self.assertEqual([(marker["step"], marker["name"]) for marker in markers if marker["marker"] == "step_tag"],
                          [(1, "gc"), (1, "eval"), (3, "gc")])
         self.assertEqual([(marker["step"], marker["name"], marker["value"]) for marker in markers
