@@ -139,6 +139,69 @@ double later_hosts_ns(const CauseSearch& search, const std::vector<size_t>& rank
     return sum_ns / static_cast<double>(search.steps());
 }
 
+// A stage of a pipeline, and how long one of its ranks works in a step.
+struct Stage {
+    int number = 0;
+    std::vector<size_t> ranks;
+    double work_ns = 0;
+};
+
+// By number; nothing where a rank is in no pipeline.
+std::vector<Stage> stages_of(const CauseSearch& search) {
+    std::map<int, Stage> by_number;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        const RankPlace* place =
+            search.run.layout == nullptr ? nullptr : search.run.layout->place_of(search.rank_number(r));
+        const int number = place == nullptr ? -1 : place->in(Role::kPipeline);
+        if (number < 0) {
+            return {};
+        }
+        by_number[number].ranks.push_back(r);
+    }
+    std::vector<Stage> stages;
+    for (auto& [number, stage] : by_number) {
+        std::vector<double> all;
+        for (const size_t r : stage.ranks) {
+            const std::vector<double> own = search.left_ns.of_rank(r);
+            all.insert(all.end(), own.begin(), own.end());
+        }
+        stages.push_back({number, std::move(stage.ranks), median_of(std::move(all))});
+    }
+    return stages;
+}
+
+// The host whose stages all take longer than each one of the others, where hosts have several and those of a host are
+// alike; empty: there is none.
+std::string host_of_slow_stages(const CauseSearch& search, const std::vector<Stage>& stages) {
+    std::map<std::string, std::vector<double>> by_host;
+    for (const Stage& stage : stages) {
+        for (const size_t r : stage.ranks) {
+            if (search.process(r).host != search.process(stage.ranks.front()).host) {
+                return {};
+            }
+        }
+        by_host[search.process(stage.ranks.front()).host].push_back(stage.work_ns);
+    }
+    double apart_ns = 0, slowest_ns = 0,
+           next_ns = 0;  // stages of one host; the least of the slowest, and what is below
+    std::string slowest;
+    for (const auto& [host, work_ns] : by_host) {
+        const auto [least, most] = std::minmax_element(work_ns.begin(), work_ns.end());
+        if (work_ns.size() < 2) {
+            return {};
+        }
+        apart_ns = std::max(apart_ns, *most - *least);
+        if (*least > slowest_ns) {
+            slowest_ns = *least;
+            slowest = host;
+        }
+    }
+    for (const auto& [host, work_ns] : by_host) {
+        next_ns = host == slowest ? next_ns : std::max(next_ns, *std::max_element(work_ns.begin(), work_ns.end()));
+    }
+    return by_host.size() > 1 && slowest_ns - next_ns > kAloneAbove * apart_ns ? slowest : std::string();
+}
+
 }  // namespace
 
 void find_uneven_sequences(CauseSearch& search) {
@@ -172,75 +235,74 @@ void find_uneven_stages(CauseSearch& search) {
     if (!search.graph.tells_gpu_work()) {
         return;
     }
-    std::map<int, std::vector<size_t>> by_stage;
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        const RankPlace* place =
-            search.run.layout == nullptr ? nullptr : search.run.layout->place_of(search.rank_number(r));
-        if (place == nullptr || place->in(Role::kPipeline) < 0) {
-            return;
-        }
-        by_stage[place->in(Role::kPipeline)].push_back(r);
-    }
-    if (by_stage.size() < 2) {
+    const std::vector<Stage> stages = stages_of(search);
+    if (stages.size() < 2) {
         return;
     }
-    std::map<int, double> work_ns;
-    double mean_ns = 0;
-    int heaviest = by_stage.begin()->first;
-    for (const auto& [stage, ranks] : by_stage) {
-        std::vector<double> all;
-        for (const size_t r : ranks) {
-            const std::vector<double> own = search.left_ns.of_rank(r);
-            all.insert(all.end(), own.begin(), own.end());
+    const auto heaviest = std::max_element(stages.begin(), stages.end(),
+                                           [](const Stage& a, const Stage& b) { return a.work_ns < b.work_ns; });
+    double mean_ns = 0, least_ns = 1e300, most_ns = 0;  // the latter of the other stages
+    std::vector<double> others_ns;
+    std::string words;
+    for (const Stage& stage : stages) {
+        mean_ns += stage.work_ns / static_cast<double>(stages.size());
+        words +=
+            fmt::format("{}stage {} {}", words.empty() ? "" : ", ", stage.number, fine_duration_text(stage.work_ns));
+        if (&stage != &*heaviest) {
+            others_ns.push_back(stage.work_ns);
+            least_ns = std::min(least_ns, stage.work_ns);
+            most_ns = std::max(most_ns, stage.work_ns);
         }
-        work_ns[stage] = median_of(std::move(all));
-        mean_ns += work_ns[stage] / static_cast<double>(by_stage.size());
-        heaviest = work_ns[stage] > work_ns[heaviest] ? stage : heaviest;
     }
     const double least = search.sees_each_launch() ? kUnevenStage : kUnevenStageFilledIn;
-    if (work_ns[heaviest] < least * mean_ns ||
-        later_hosts_ns(search, by_stage[heaviest]) > kHostsPart * (work_ns[heaviest] - mean_ns)) {
+    if (heaviest->work_ns < least * mean_ns ||
+        later_hosts_ns(search, heaviest->ranks) > kHostsPart * (heaviest->work_ns - mean_ns)) {
         return;
     }
-    std::vector<double> others_ns;
-    double least_ns = 1e300, most_ns = 0;  // of the other stages
-    std::string words;
-    for (const auto& [stage, ns] : work_ns) {
-        if (stage != heaviest) {
-            others_ns.push_back(ns);
-            least_ns = std::min(least_ns, ns);
-            most_ns = std::max(most_ns, ns);
-        }
-        words += fmt::format("{}stage {} {}", words.empty() ? "" : ", ", stage, fine_duration_text(ns));
-    }
-    const double usual_ns = median_of(std::move(others_ns));
-    const int last = by_stage.rbegin()->first;
-    const bool alone = work_ns[heaviest] - most_ns > kAloneAbove * (most_ns - least_ns);
-    RankSteps amounts_ns(search.ranks(), search.steps());
-    for (const auto& [stage, ranks] : by_stage) {
-        for (const size_t r : ranks) {
-            for (size_t s = 0; s < search.steps(); ++s) {
-                amounts_ns.at(r, s) = search.left_ns.at(r, s) * std::max(0.0, 1 - usual_ns / work_ns[stage]);
+    SlowCause cause;
+    cause.evidence.push_back("own work in a step (medians): " + words);
+    // Other work than that of most is what the first and the last stage have; why should one in the middle, or all of a
+    // host?
+    const bool alone = heaviest->work_ns - most_ns > kAloneAbove * (most_ns - least_ns);
+    const std::string host = host_of_slow_stages(search, stages);
+    std::vector<size_t> ranks = heaviest->ranks;
+    if (!host.empty()) {
+        ranks.clear();
+        others_ns.clear();
+        for (const Stage& stage : stages) {
+            if (search.process(stage.ranks.front()).host == host) {
+                ranks.insert(ranks.end(), stage.ranks.begin(), stage.ranks.end());
+            } else {
+                others_ns.push_back(stage.work_ns);
             }
         }
+        cause.of_class = CauseClass::kSlowHost;
+        cause.hosts = {host};
+        cause.evidence.emplace_back(
+            "all stages of this host take longer than each of the others, and about the same as each other: its GPUs "
+            "are "
+            "slower, or its stages have more layers");
+    } else if (heaviest->ranks.size() == 1 && alone && heaviest != stages.begin() && heaviest != stages.end() - 1) {
+        cause.of_class = class_of_gpu(search, ranks.front(), cause);
+        cause.evidence.push_back(
+            fmt::format("rank {} alone is stage {}, and no other rank does the same: it may have more layers instead",
+                        search.rank_number(ranks.front()), heaviest->number));
+    } else {
+        cause.of_class = heaviest == stages.end() - 1 && alone ? CauseClass::kLastStage : CauseClass::kUnevenStages;
+        cause.stage = heaviest->number;
     }
-    SlowCause cause;
-    for (const size_t r : by_stage[heaviest]) {
+    for (const size_t r : ranks) {
         cause.ranks.push_back(search.rank_number(r));
     }
     std::sort(cause.ranks.begin(), cause.ranks.end());
-    cause.evidence.push_back("own work in a step (medians): " + words);
-    // The first and the last stage have other work, too; why should one in the middle?
-    const bool one_gpu =
-        by_stage[heaviest].size() == 1 && alone && heaviest != last && heaviest != by_stage.begin()->first;
-    if (one_gpu) {
-        cause.of_class = class_of_gpu(search, by_stage[heaviest].front(), cause);
-        cause.evidence.push_back(
-            fmt::format("rank {} alone is stage {}, and no other rank does the same: it may have more layers instead",
-                        cause.ranks.front(), heaviest));
-    } else {
-        cause.of_class = heaviest == last && alone ? CauseClass::kLastStage : CauseClass::kUnevenStages;
-        cause.stage = heaviest;
+    const double usual_ns = median_of(std::move(others_ns));
+    RankSteps amounts_ns(search.ranks(), search.steps());
+    for (const Stage& stage : stages) {
+        for (const size_t r : stage.ranks) {
+            for (size_t s = 0; s < search.steps(); ++s) {
+                amounts_ns.at(r, s) = search.left_ns.at(r, s) * std::max(0.0, 1 - usual_ns / stage.work_ns);
+            }
+        }
     }
     search.add(std::move(cause), amounts_ns);
 }
