@@ -25,12 +25,28 @@ constexpr size_t kMostStretches = 100;
 constexpr double kExplains = 0.3;  // share of a rank's lateness, by its wait for a worse one
 constexpr size_t kLeastKeys = 10;
 
+struct Cost {
+    int64_t key = 0;
+    double ns = 0;
+    double host_ns = 0;  // the host's part
+};
+
 struct Costs {
-    std::map<int64_t, std::pair<double, double>> of_key;  // cost, and the host's part
+    std::vector<Cost> of_key;  // sorted
+
+    // Keys come in their order, but for what damage makes.
+    Cost& of(int64_t key) {
+        if (of_key.empty() || of_key.back().key < key) {
+            return of_key.emplace_back(Cost{key});
+        }
+        const auto at = std::lower_bound(of_key.begin(), of_key.end(), key,
+                                         [](const Cost& cost, int64_t wanted) { return cost.key < wanted; });
+        return at->key == key ? *at : *of_key.insert(at, Cost{key});
+    }
     double sum() const {
         double all = 0;
-        for (const auto& [key, cost] : of_key) {
-            all += cost.first;
+        for (const Cost& cost : of_key) {
+            all += cost.ns;
         }
         return all;
     }
@@ -47,7 +63,7 @@ struct Late {
 class Lateness {
   public:
     Lateness(const Run& run, const std::vector<bool>& excluded, Timing& timing)
-        : run_(run), excluded_(excluded), timing_(timing), roles_(roles_of(run)) {
+        : run_(run), excluded_(excluded), timing_(timing), roles_(roles_of(run)), found_(run.processes.size()) {
         for (uint32_t p = 0; p < run.processes.size(); ++p) {
             int first = INT32_MIN;
             several_.push_back(false);
@@ -64,14 +80,22 @@ class Lateness {
             measure(c);
         }
         finish_axis(timing_.axes.front(), step_times_);
-        find_held();
-        for (auto& [actor, found] : found_) {
-            report(actor, found);
+        std::vector<Found*> all;
+        for (std::vector<Found>& of_process : found_) {
+            for (Found& found : of_process) {
+                all.push_back(&found);
+            }
+        }
+        std::sort(all.begin(), all.end(), [](const Found* a, const Found* b) {
+            return std::pair(a->rank, a->process) < std::pair(b->rank, b->process);
+        });
+        find_held(all);
+        for (Found* found : all) {
+            report(*found);
         }
     }
 
   private:
-    using Actor = std::pair<int, uint32_t>;  // rank, process
     struct OfCommunicator {
         uint32_t communicator = kNoIndex;
         uint32_t axis = 0;
@@ -79,9 +103,12 @@ class Lateness {
         OpKind op{};
     };
     struct Found {
+        int rank = -1;
+        uint32_t process = kNoIndex;
         std::vector<OfCommunicator> in;
         std::vector<double> late_ns;
         double noise_ns = 0;
+        double cost_ns = 0;  // in the worst
         bool by_device = true;
         bool held = false;
 
@@ -288,8 +315,8 @@ class Lateness {
             const MemberRef ref = instance.participants[i].member;
             const double cost_ns =
                 lates[i].late_ns < least ? 0 : std::clamp(lates[i].arrived_ns - others, 0.0, lates[i].late_ns);
-            note({run_.member(ref).global_rank, ref.process}, index, axis, instance, lates[i].late_ns, cost_ns,
-                 std::min(cost_ns, host_late[i]), noise_ns);
+            note(found_of(ref), index, axis, instance, lates[i].late_ns, cost_ns, std::min(cost_ns, host_late[i]),
+                 noise_ns);
             when_ns = std::min(when_ns,
                                timing_.clocks.common_ns(ref.process, instance.participants[i].arrival->arrived_ns()));
         }
@@ -297,15 +324,28 @@ class Lateness {
         time->second = std::min(time->second, static_cast<double>(when_ns));
     }
 
-    void note(Actor actor, uint32_t index, uint32_t axis, const CollectiveInstance& instance, double late_ns,
-              double cost_ns, double host_ns, double noise_ns) {
-        Found& found = found_[actor];
+    Found& found_of(MemberRef ref) {
+        const int rank = run_.member(ref).global_rank;
+        std::vector<Found>& of_process = found_[ref.process];
+        const auto found =
+            std::find_if(of_process.begin(), of_process.end(), [&](const Found& one) { return one.rank == rank; });
+        if (found != of_process.end()) {
+            return *found;
+        }
+        Found& added = of_process.emplace_back();
+        added.rank = rank;
+        added.process = ref.process;
+        return added;
+    }
+
+    static void note(Found& found, uint32_t index, uint32_t axis, const CollectiveInstance& instance, double late_ns,
+                     double cost_ns, double host_ns, double noise_ns) {
         if (found.in.empty() || found.in.back().communicator != index) {
             found.in.push_back({index, axis, {}, instance.kind});
         }
-        auto& cost = found.in.back().costs.of_key[instance.key()];
-        cost.first += cost_ns;
-        cost.second += host_ns;
+        Cost& cost = found.in.back().costs.of(instance.key());
+        cost.ns += cost_ns;
+        cost.host_ns += host_ns;
         found.late_ns.push_back(std::max(0.0, late_ns));
         found.noise_ns = std::max(found.noise_ns, noise_ns);
         found.by_device &= instance.on_device;
@@ -313,34 +353,33 @@ class Lateness {
 
     // Streams that wait at the same time wait longer in sum than the job does, so a rank's own time cannot be told from
     // that: a rank that waits for a later one in one communicator is late in the others because of it.
-    void find_held() {
-        std::map<uint32_t, std::pair<double, Actor>> latest;  // key: communicator
-        std::map<Actor, double> cost_ns;
-        for (const auto& [actor, found] : found_) {
-            cost_ns[actor] = found.worst().costs.sum();
-            for (const OfCommunicator& one : found.in) {
-                auto& [most_ns, who] = latest.try_emplace(one.communicator, -1.0, actor).first->second;
+    static void find_held(const std::vector<Found*>& all) {
+        std::map<uint32_t, std::pair<double, const Found*>> latest;  // key: communicator
+        for (Found* found : all) {
+            found->cost_ns = found->worst().costs.sum();
+            for (const OfCommunicator& one : found->in) {
+                auto& [most_ns, who] = latest.try_emplace(one.communicator, -1.0, found).first->second;
                 if (const double ns = one.costs.sum(); ns > most_ns) {
                     most_ns = ns;
-                    who = actor;
+                    who = found;
                 }
             }
         }
-        for (auto& [actor, found] : found_) {
-            const double own_ns = cost_ns[actor];
-            const uint32_t late_in = found.worst().communicator;
-            found.held = std::any_of(found.in.begin(), found.in.end(), [&](const OfCommunicator& one) {
+        for (Found* found : all) {
+            const uint32_t late_in = found->worst().communicator;
+            found->held = std::any_of(found->in.begin(), found->in.end(), [&](const OfCommunicator& one) {
                 const auto& [most_ns, who] = latest.at(one.communicator);
-                return one.communicator != late_in && cost_ns[who] > own_ns && most_ns > kExplains * own_ns;
+                return one.communicator != late_in && who->cost_ns > found->cost_ns &&
+                       most_ns > kExplains * found->cost_ns;
             });
         }
     }
 
-    void report(Actor actor, Found& found) {
+    void report(Found& found) {
         const OfCommunicator& best = found.worst();
         RankTiming rank;
-        rank.rank = actor.first;
-        rank.process = actor.second;
+        rank.rank = found.rank;
+        rank.process = found.process;
         rank.communicator = best.communicator;
         rank.axis = best.axis;
         rank.op = best.op;
@@ -358,11 +397,11 @@ class Lateness {
             if (one.axis != rank.axis) {
                 continue;
             }
-            for (const auto& [key, cost] : one.costs.of_key) {
-                const auto at = std::lower_bound(axis.keys.begin(), axis.keys.end(), key) - axis.keys.begin();
-                if (cost.first > rank.costs[static_cast<size_t>(at)]) {
-                    rank.costs[static_cast<size_t>(at)] = cost.first;
-                    rank.host_costs[static_cast<size_t>(at)] = cost.second;
+            for (const Cost& cost : one.costs.of_key) {
+                const auto at = std::lower_bound(axis.keys.begin(), axis.keys.end(), cost.key) - axis.keys.begin();
+                if (cost.ns > rank.costs[static_cast<size_t>(at)]) {
+                    rank.costs[static_cast<size_t>(at)] = cost.ns;
+                    rank.host_costs[static_cast<size_t>(at)] = cost.host_ns;
                 }
             }
         }
@@ -378,7 +417,7 @@ class Lateness {
     std::vector<uint32_t> roles_;
     std::vector<bool> several_;  // the process is several ranks: its time belongs to none of them
     std::map<int64_t, double> step_times_;
-    std::map<Actor, Found> found_;
+    std::vector<std::vector<Found>> found_;  // by process: of each of its ranks
 };
 
 }  // namespace
