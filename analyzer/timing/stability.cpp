@@ -25,7 +25,8 @@ struct Exclusion {
 
 class Stability {
   public:
-    Stability(const Run& run, Timing& timing) : run_(run), timing_(timing), late_(run.processes.size()) {}
+    Stability(const Run& run, const Lateness& lateness, Timing& timing)
+        : run_(run), lateness_(lateness), timing_(timing), late_(run.processes.size()) {}
 
     void find() {
         std::vector<RankTiming*> late;
@@ -40,8 +41,7 @@ class Stability {
         }
         for (const Exclusion& without : choose(late)) {
             Timing again;
-            again.clocks = timing_.clocks;
-            measure_lateness(run_, again, without.processes);
+            lateness_.tell(again, without.processes);
             classify(again);
             for (RankTiming* rank : late) {
                 judge(*rank, without, again);
@@ -112,12 +112,15 @@ class Stability {
     }
 
     const Run& run_;
+    const Lateness& lateness_;
     Timing& timing_;
     std::vector<bool> late_;  // index: process
 };
 
 }  // namespace
 
-void find_contradictions(const Run& run, Timing& timing) { Stability(run, timing).find(); }
+void find_contradictions(const Run& run, const Lateness& lateness, Timing& timing) {
+    Stability(run, lateness, timing).find();
+}
 
 }  // namespace titan::analyzer
