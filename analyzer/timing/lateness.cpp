@@ -349,6 +349,7 @@ void Lateness::compare(std::vector<Late>& lates, std::vector<double>& host_late)
         }
         const auto median = [&](double Late::*field) {
             std::vector<double> values;
+            values.reserve(participants.size());
             for (const size_t i : participants) {
                 if (field != &Late::own_ns || lates[i].own_ns >= 0) {
                     values.push_back(lates[i].*field);
@@ -372,6 +373,7 @@ void Lateness::judge(const CollectiveInstance& instance, const Communicator& com
     const bool first = std::all_of(instance.participants.begin(), instance.participants.end(),
                                    [](const Participant& participant) { return participant.before == nullptr; });
     std::vector<Late> lates;
+    lates.reserve(instance.participants.size());
     double noise_ns = 0;
     if (first || !place(instance, lates, noise_ns)) {
         return;
