@@ -13,9 +13,10 @@ namespace titan::analyzer {
 Timing analyze_timing(const Run& run) {
     Timing timing;
     timing.clocks = align_clocks(run);
-    measure_lateness(run, timing);
+    const Lateness lateness(run, timing.clocks);
+    lateness.tell(timing);
     classify(timing);
-    find_contradictions(run, timing);
+    find_contradictions(run, lateness, timing);
     find_slow_parts(run, timing);
     find_sampled_parts(run, timing);
     find_slow_collectives(run, timing);

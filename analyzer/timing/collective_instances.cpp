@@ -68,6 +68,7 @@ std::vector<CollectiveInstance> instances_of(const Run& run, const Communicator&
     for (const uint64_t sequence : sequences) {
         CollectiveInstance instance;
         instance.sequence = sequence;
+        instance.participants.reserve(communicator.members.size());
         for (size_t m = 0; m < communicator.members.size(); ++m) {
             const std::vector<Arrival>& arrivals = run.member(communicator.members[m]).arrivals;
             while (cursors[m] < arrivals.size() && arrivals[cursors[m]].sequence < sequence) {

@@ -268,13 +268,14 @@ void classify(Timing& timing) {
             rank.shape = LateShape();
         }
     }
-    for (RankTiming& rank : timing.ranks) {
-        for (const RankTiming& other : timing.ranks) {
-            if (rank.shape.pattern != LatePattern::kNone && other.shape.pattern == LatePattern::kNone && !other.held &&
-                other.axis == rank.axis) {
-                rank.others_ns = std::max(rank.others_ns, quantile_of(other.costs, 0.9));
-            }
+    std::vector<double> others_ns(timing.axes.size(), 0);
+    for (const RankTiming& rank : timing.ranks) {
+        if (rank.shape.pattern == LatePattern::kNone && !rank.held) {
+            others_ns[rank.axis] = std::max(others_ns[rank.axis], quantile_of(rank.costs, 0.9));
         }
+    }
+    for (RankTiming& rank : timing.ranks) {
+        rank.others_ns = rank.shape.pattern == LatePattern::kNone ? 0 : others_ns[rank.axis];
     }
     drop_among_equals(timing);
 }

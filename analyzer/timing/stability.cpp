@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "lateness.h"
 #include "patterns.h"
@@ -20,12 +21,13 @@ constexpr double kAbove = 2;            // times what any rank costs that is not
 
 struct Exclusion {
     std::string name;
-    std::vector<bool> processes;
+    std::vector<uint32_t> processes;
 };
 
 class Stability {
   public:
-    Stability(const Run& run, Timing& timing) : run_(run), timing_(timing), late_(run.processes.size()) {}
+    Stability(const Run& run, const Lateness& lateness, Timing& timing)
+        : run_(run), lateness_(lateness), timing_(timing), late_(run.processes.size()) {}
 
     void find() {
         std::vector<RankTiming*> late;
@@ -39,12 +41,17 @@ class Stability {
             return;
         }
         for (const Exclusion& without : choose(late)) {
+            std::vector<bool> excluded(run_.processes.size());
+            for (const uint32_t process : without.processes) {
+                excluded[process] = true;
+            }
             Timing again;
-            again.clocks = timing_.clocks;
-            measure_lateness(run_, again, without.processes);
+            lateness_.tell(again, excluded);
             classify(again);
             for (RankTiming* rank : late) {
-                judge(*rank, without, again);
+                if (!excluded[rank->process]) {
+                    judge(*rank, without, again);
+                }
             }
         }
     }
@@ -52,30 +59,29 @@ class Stability {
   private:
     // Ranks that a late one is compared with and their hosts, evenly chosen where there are many.
     std::vector<Exclusion> choose(const std::vector<RankTiming*>& late) const {
-        std::vector<bool> compared(run_.processes.size());
+        std::set<uint32_t> communicators;
         for (const RankTiming* rank : late) {
             for (const Member& member : run_.processes[rank->process].members) {
-                if (member.communicator == kNoIndex) {
-                    continue;
-                }
-                for (const MemberRef ref : run_.communicators[member.communicator].members) {
-                    compared[ref.process] = true;
-                }
+                communicators.insert(member.communicator);
+            }
+        }
+        communicators.erase(kNoIndex);
+        std::vector<bool> compared(run_.processes.size());
+        for (const uint32_t communicator : communicators) {
+            for (const MemberRef ref : run_.communicators[communicator].members) {
+                compared[ref.process] = true;
             }
         }
         std::vector<Exclusion> ranks;
         std::map<uint32_t, Exclusion> of_host;
-        for (size_t p = 0; p < compared.size(); ++p) {
+        for (uint32_t p = 0; p < compared.size(); ++p) {
             if (!compared[p]) {
                 continue;
             }
-            std::vector<bool> alone(compared.size());
-            alone[p] = true;
-            ranks.push_back({fmt::format("rank {}", run_.processes[p].rank), std::move(alone)});
+            ranks.push_back({fmt::format("rank {}", run_.processes[p].rank), {p}});
             Exclusion& host = of_host[timing_.clocks.host_of[p]];
             host.name = "host " + run_.processes[p].host;
-            host.processes.resize(compared.size());
-            host.processes[p] = true;
+            host.processes.push_back(p);
         }
         std::vector<Exclusion> hosts;
         for (auto& [number, host] : of_host) {
@@ -102,7 +108,7 @@ class Stability {
             own = other.process == rank.process && other.rank == rank.rank ? &other : own;
             others_ns = std::max(others_ns, late_[other.process] ? 0 : other.lost_ns);
         }
-        if (without.processes[rank.process] || !rank.vanishes_without.empty() || own == nullptr) {
+        if (!rank.vanishes_without.empty() || own == nullptr) {
             return;
         }
         const double least_ns = kLeastLeft * rank.shape.cost_ns;
@@ -112,12 +118,15 @@ class Stability {
     }
 
     const Run& run_;
+    const Lateness& lateness_;
     Timing& timing_;
     std::vector<bool> late_;  // index: process
 };
 
 }  // namespace
 
-void find_contradictions(const Run& run, Timing& timing) { Stability(run, timing).find(); }
+void find_contradictions(const Run& run, const Lateness& lateness, Timing& timing) {
+    Stability(run, lateness, timing).find();
+}
 
 }  // namespace titan::analyzer
