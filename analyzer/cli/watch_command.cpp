@@ -49,6 +49,7 @@ Exit status: with --once 1 after the first verdict that names a cause; 2 unusabl
 constexpr milliseconds kPause{1000};
 constexpr milliseconds kShortPause{100};  // while something is going on
 constexpr int kPausesPerLook = 20;        // a slow file server is not kept busy
+constexpr milliseconds kLongestPause{10'000};
 // Another rank may still dump for as long after the last that did: nodes look for each other's requests every 2 s, and
 // those of a large job less often.
 constexpr milliseconds kQuiet{3000};
@@ -114,12 +115,13 @@ class Watch {
         while (!ended_) {
             const auto began = WatchClock::now();
             dumps_.look();
-            consider_all();
+            const auto look = std::chrono::duration_cast<milliseconds>(WatchClock::now() - began);
+            consider_all();  // a diagnosis may take its time: that tells nothing of the file server
             say_how_commands_ended();
             if ((last_look_ && !awaits_dumps()) || (arguments_.once && told_)) {
                 break;
             }
-            pause(std::chrono::duration_cast<milliseconds>(WatchClock::now() - began));
+            pause(look);
         }
         if (last_look_) {
             tell_of_unknown_causes();
@@ -138,7 +140,7 @@ class Watch {
 
     void pause(milliseconds look) {
         const bool busy = !dumps_.arrivals().empty() || commands_.any();
-        const milliseconds wanted = std::max(busy ? kShortPause : kPause, look * kPausesPerLook);
+        const milliseconds wanted = std::clamp(look * kPausesPerLook, busy ? kShortPause : kPause, kLongestPause);
         if (!is_under_titan_run() || last_look_) {
             std::this_thread::sleep_for(wanted);
             return;
