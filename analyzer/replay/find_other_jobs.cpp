@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "cause_search.h"
 #include "host/words.h"
@@ -21,30 +22,37 @@ class OtherJobs {
 
     void find() {
         measure();
-        if (late_ns_.size() < 2) {  // nobody to compare with
-            return;
+        // A rank that only gets new weights is not like one that sends what it generated.
+        std::map<size_t, double> earliest_ns;  // by how often a rank meets others in a step
+        for (const auto& [process, own] : meetings_) {
+            double& ns = earliest_ns.try_emplace(per_step(own), 1e300).first->second;
+            ns = std::min(ns, late_ns_[process]);
         }
-        double least_ns = 1e300, most_ns = 0;
-        for (const auto& [process, ns] : late_ns_) {
-            least_ns = std::min(least_ns, ns);
-            most_ns = std::max(most_ns, ns);
+        uint32_t latest = 0;
+        double most_ns = 0;  // later than the earliest of those like it
+        for (const auto& [process, own] : meetings_) {
+            like_ns_[process] = earliest_ns[per_step(own)];
+            if (late_ns_[process] - like_ns_[process] > most_ns) {
+                latest = process;
+                most_ns = late_ns_[process] - like_ns_[process];
+            }
         }
-        if (most_ns < kTimesOthers * least_ns || most_ns - least_ns < kLeastLater * search_.step_ns()) {
+        if (most_ns < (kTimesOthers - 1) * like_ns_[latest] || most_ns < kLeastLater * search_.step_ns()) {
             return;
         }
         SlowCause cause;
         cause.of_class = CauseClass::kOtherJob;
         for (const auto& [process, ns] : late_ns_) {
-            if (ns - least_ns > kLikeTheWorst * (most_ns - least_ns)) {
-                slow_.push_back(process);
+            if (ns - like_ns_[process] > kLikeTheWorst * most_ns) {
+                slow_.insert(process);
                 cause.ranks.push_back(search_.run.processes[process].rank);
             }
         }
         std::sort(cause.ranks.begin(), cause.ranks.end());
         cause.evidence.push_back(fmt::format(
             "they come {} later to a step's calls than the ranks that wait there, others that mark no steps {} (means)",
-            fine_duration_text(most_ns), fine_duration_text(least_ns)));
-        search_.add(std::move(cause), without(least_ns));
+            fine_duration_text(late_ns_[latest]), fine_duration_text(like_ns_[latest])));
+        search_.add(std::move(cause), without());
     }
 
   private:
@@ -56,7 +64,7 @@ class OtherJobs {
                 for (uint32_t p = graph.piece_begin[n]; p < graph.piece_begin[n + 1]; ++p) {
                     const auto found = graph.outside.find(graph.pieces[p] & ~StepGraph::kDoesNotWait);
                     if (found != graph.outside.end()) {
-                        visit(n, found->second);
+                        visit(n, found->first, found->second);
                     }
                 }
             }
@@ -66,8 +74,9 @@ class OtherJobs {
     // Of each: by how much it comes later, in the mean over the steps.
     void measure() {
         std::map<std::pair<uint32_t, uint32_t>, double> latest_ns;  // by process and step
-        for_each_outside([&](uint32_t n, const std::vector<OutsideArrival>& arrivals) {
+        for_each_outside([&](uint32_t n, uint32_t meeting, const std::vector<OutsideArrival>& arrivals) {
             for (const OutsideArrival& one : arrivals) {
+                meetings_[one.process].insert(meeting);
                 double& ns = latest_ns[{one.process, search_.graph.nodes[n].step}];
                 ns = std::max(ns, one.late_ns);
             }
@@ -77,15 +86,18 @@ class OtherJobs {
         }
     }
 
-    // If those that are slow came when the others do.
-    Durations without(double others_ns) const {
+    size_t per_step(const std::set<uint32_t>& meetings) const {
+        return (meetings.size() + search_.graph.steps / 2) / search_.graph.steps;
+    }
+
+    // If those that are slow came when the earliest of those like them does.
+    Durations without() const {
         Durations edited = search_.recorded();
-        for_each_outside([&](uint32_t n, const std::vector<OutsideArrival>& arrivals) {
-            double latest_ns = 0, without_ns = others_ns;
+        for_each_outside([&](uint32_t n, uint32_t, const std::vector<OutsideArrival>& arrivals) {
+            double latest_ns = 0, without_ns = 0;
             for (const OutsideArrival& one : arrivals) {
-                const bool is_slow = std::find(slow_.begin(), slow_.end(), one.process) != slow_.end();
                 latest_ns = std::max(latest_ns, one.late_ns);
-                without_ns = is_slow ? without_ns : std::max(without_ns, one.late_ns);
+                without_ns = std::max(without_ns, slow_.contains(one.process) ? like_ns_.at(one.process) : one.late_ns);
             }
             const double gain_ns = std::max(0.0, latest_ns - without_ns);
             edited.run_ns[n] = static_cast<float>(std::max(0.0, static_cast<double>(edited.run_ns[n]) - gain_ns));
@@ -94,8 +106,11 @@ class OtherJobs {
     }
 
     CauseSearch& search_;
-    std::map<uint32_t, double> late_ns_;  // by process
-    std::vector<uint32_t> slow_;
+    // By process:
+    std::map<uint32_t, std::set<uint32_t>> meetings_;
+    std::map<uint32_t, double> late_ns_;
+    std::map<uint32_t, double> like_ns_;  // of the earliest like it
+    std::set<uint32_t> slow_;
 };
 
 }  // namespace
