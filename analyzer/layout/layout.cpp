@@ -188,6 +188,11 @@ std::string Layout::ranks_text(const std::vector<int>& ranks) const {
     return common.empty() ? plain : fmt::format("{} ({})", plain, common);
 }
 
+int32_t stage_of(const Run& run, int rank) {
+    const RankPlace* place = run.layout == nullptr ? nullptr : run.layout->place_of(rank);
+    return place == nullptr ? -1 : place->in(Role::kPipeline);
+}
+
 std::string ranks_text(const Run& run, const std::vector<int>& ranks) {
     constexpr size_t kLongList = 24;
     std::string plain = ranks_text(ranks);

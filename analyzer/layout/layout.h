@@ -115,6 +115,9 @@ class Layout {
 
 Layout layout_of(const Run& run);
 
+// Of the pipeline that the rank is in; -1: none is known.
+int32_t stage_of(const Run& run, int rank);
+
 // Understands the names that PyTorch's device meshes, Megatron, torchtitan, DeepSpeed, vLLM and SGLang give their
 // groups: "tp:0", "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP". kNoRole if a word of the name is unknown.
 Role role_of_name(std::string_view name);

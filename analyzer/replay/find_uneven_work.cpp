@@ -139,67 +139,63 @@ double later_hosts_ns(const CauseSearch& search, const std::vector<size_t>& rank
     return sum_ns / static_cast<double>(search.steps());
 }
 
-// A stage of a pipeline, and how long one of its ranks works in a step.
 struct Stage {
     int number = 0;
+    std::string host;  // of all its ranks; empty: they are on several
     std::vector<size_t> ranks;
-    double work_ns = 0;
+    double work_ns = 0;  // of one of its ranks in a step
 };
 
 // By number; nothing where a rank is in no pipeline.
 std::vector<Stage> stages_of(const CauseSearch& search) {
-    std::map<int, Stage> by_number;
+    std::map<int, std::vector<size_t>> by_number;
     for (size_t r = 0; r < search.ranks(); ++r) {
-        const RankPlace* place =
-            search.run.layout == nullptr ? nullptr : search.run.layout->place_of(search.rank_number(r));
-        const int number = place == nullptr ? -1 : place->in(Role::kPipeline);
-        if (number < 0) {
-            return {};
-        }
-        by_number[number].ranks.push_back(r);
+        by_number[stage_of(search.run, search.rank_number(r))].push_back(r);
+    }
+    if (by_number.contains(-1)) {
+        return {};
     }
     std::vector<Stage> stages;
-    for (auto& [number, stage] : by_number) {
+    for (auto& [number, ranks] : by_number) {
+        const std::string& host = search.process(ranks.front()).host;
+        bool one_host = true;
         std::vector<double> all;
-        for (const size_t r : stage.ranks) {
+        for (const size_t r : ranks) {
             const std::vector<double> own = search.left_ns.of_rank(r);
             all.insert(all.end(), own.begin(), own.end());
+            one_host &= search.process(r).host == host;
         }
-        stages.push_back({number, std::move(stage.ranks), median_of(std::move(all))});
+        stages.push_back({number, one_host ? host : std::string(), std::move(ranks), median_of(std::move(all))});
     }
     return stages;
 }
 
 // The host whose stages all take longer than each one of the others, where hosts have several and those of a host are
 // alike; empty: there is none.
-std::string host_of_slow_stages(const CauseSearch& search, const std::vector<Stage>& stages) {
-    std::map<std::string, std::vector<double>> by_host;
+std::string host_of_slow_stages(const std::vector<Stage>& stages) {
+    struct OfHost {
+        size_t stages = 0;
+        double least_ns = 1e300, most_ns = 0;
+    };
+    std::map<std::string, OfHost> hosts;
     for (const Stage& stage : stages) {
-        for (const size_t r : stage.ranks) {
-            if (search.process(r).host != search.process(stage.ranks.front()).host) {
-                return {};
-            }
-        }
-        by_host[search.process(stage.ranks.front()).host].push_back(stage.work_ns);
+        OfHost& own = hosts[stage.host];
+        ++own.stages;
+        own.least_ns = std::min(own.least_ns, stage.work_ns);
+        own.most_ns = std::max(own.most_ns, stage.work_ns);
     }
-    double apart_ns = 0, slowest_ns = 0,
-           next_ns = 0;  // stages of one host; the least of the slowest, and what is below
-    std::string slowest;
-    for (const auto& [host, work_ns] : by_host) {
-        const auto [least, most] = std::minmax_element(work_ns.begin(), work_ns.end());
-        if (work_ns.size() < 2) {
+    const auto slowest = std::max_element(
+        hosts.begin(), hosts.end(), [](const auto& a, const auto& b) { return a.second.least_ns < b.second.least_ns; });
+    double apart_ns = 0, next_ns = 0;  // the stages of one host; the most on another host
+    for (const auto& [host, own] : hosts) {
+        if (host.empty() || own.stages < 2) {
             return {};
         }
-        apart_ns = std::max(apart_ns, *most - *least);
-        if (*least > slowest_ns) {
-            slowest_ns = *least;
-            slowest = host;
-        }
+        apart_ns = std::max(apart_ns, own.most_ns - own.least_ns);
+        next_ns = host == slowest->first ? next_ns : std::max(next_ns, own.most_ns);
     }
-    for (const auto& [host, work_ns] : by_host) {
-        next_ns = host == slowest ? next_ns : std::max(next_ns, *std::max_element(work_ns.begin(), work_ns.end()));
-    }
-    return by_host.size() > 1 && slowest_ns - next_ns > kAloneAbove * apart_ns ? slowest : std::string();
+    const bool stands_out = hosts.size() > 1 && slowest->second.least_ns - next_ns > kAloneAbove * apart_ns;
+    return stands_out ? slowest->first : std::string();
 }
 
 }  // namespace
@@ -241,15 +237,13 @@ void find_uneven_stages(CauseSearch& search) {
     }
     const auto heaviest = std::max_element(stages.begin(), stages.end(),
                                            [](const Stage& a, const Stage& b) { return a.work_ns < b.work_ns; });
-    double mean_ns = 0, least_ns = 1e300, most_ns = 0;  // the latter of the other stages
-    std::vector<double> others_ns;
+    double mean_ns = 0, least_ns = 1e300, most_ns = 0;  // the latter two of the other stages
     std::string words;
     for (const Stage& stage : stages) {
         mean_ns += stage.work_ns / static_cast<double>(stages.size());
         words +=
             fmt::format("{}stage {} {}", words.empty() ? "" : ", ", stage.number, fine_duration_text(stage.work_ns));
         if (&stage != &*heaviest) {
-            others_ns.push_back(stage.work_ns);
             least_ns = std::min(least_ns, stage.work_ns);
             most_ns = std::max(most_ns, stage.work_ns);
         }
@@ -261,38 +255,33 @@ void find_uneven_stages(CauseSearch& search) {
     }
     SlowCause cause;
     cause.evidence.push_back("own work in a step (medians): " + words);
-    // Other work than that of most is what the first and the last stage have; why should one in the middle, or all of a
-    // host?
+    // The first and the last stage have other work, too; why should one in the middle, or all of a host?
     const bool alone = heaviest->work_ns - most_ns > kAloneAbove * (most_ns - least_ns);
-    const std::string host = host_of_slow_stages(search, stages);
-    std::vector<size_t> ranks = heaviest->ranks;
+    const std::string host = host_of_slow_stages(stages);
     if (!host.empty()) {
-        ranks.clear();
-        others_ns.clear();
-        for (const Stage& stage : stages) {
-            if (search.process(stage.ranks.front()).host == host) {
-                ranks.insert(ranks.end(), stage.ranks.begin(), stage.ranks.end());
-            } else {
-                others_ns.push_back(stage.work_ns);
-            }
-        }
         cause.of_class = CauseClass::kSlowHost;
         cause.hosts = {host};
         cause.evidence.emplace_back(
             "all stages of this host take longer than each of the others, and about the same as each other: its GPUs "
-            "are "
-            "slower, or its stages have more layers");
+            "are slower, or its stages have more layers");
     } else if (heaviest->ranks.size() == 1 && alone && heaviest != stages.begin() && heaviest != stages.end() - 1) {
-        cause.of_class = class_of_gpu(search, ranks.front(), cause);
+        cause.of_class = class_of_gpu(search, heaviest->ranks.front(), cause);
         cause.evidence.push_back(
             fmt::format("rank {} alone is stage {}, and no other rank does the same: it may have more layers instead",
-                        search.rank_number(ranks.front()), heaviest->number));
+                        search.rank_number(heaviest->ranks.front()), heaviest->number));
     } else {
         cause.of_class = heaviest == stages.end() - 1 && alone ? CauseClass::kLastStage : CauseClass::kUnevenStages;
         cause.stage = heaviest->number;
     }
-    for (const size_t r : ranks) {
-        cause.ranks.push_back(search.rank_number(r));
+    std::vector<double> others_ns;
+    for (const Stage& stage : stages) {
+        if (host.empty() ? &stage != &*heaviest : stage.host != host) {
+            others_ns.push_back(stage.work_ns);
+            continue;
+        }
+        for (const size_t r : stage.ranks) {
+            cause.ranks.push_back(search.rank_number(r));
+        }
     }
     std::sort(cause.ranks.begin(), cause.ranks.end());
     const double usual_ns = median_of(std::move(others_ns));

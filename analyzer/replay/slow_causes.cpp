@@ -86,8 +86,7 @@ void tell_the_incomparable(const Run& run, const StepGraph& graph, SlowCauses& a
     }
     std::vector<int> alone;
     for (const auto& [role, ranks] : ranks_of) {
-        const RankPlace* place = run.layout == nullptr ? nullptr : run.layout->place_of(ranks.front());
-        const bool is_stage = place != nullptr && place->in(Role::kPipeline) >= 0 && graph.tells_gpu_work();
+        const bool is_stage = stage_of(run, ranks.front()) >= 0 && graph.tells_gpu_work();
         if (ranks.size() == 1 && !is_stage) {  // stages are compared with each other
             alone.push_back(ranks.front());
         }

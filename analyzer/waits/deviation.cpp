@@ -60,7 +60,7 @@ class Comparison {
         const Process& process = run_.processes[index];
         for (uint32_t other = 0; other < run_.processes.size() && siblings.size() < kMostSiblings; ++other) {
             if (other != index && groups_of(run_.processes[other]) == groups_of(process) &&
-                stage_of(run_.processes[other]) == stage_of(process)) {
+                stage_of(run_, run_.processes[other].rank) == stage_of(run_, process.rank)) {
                 siblings.push_back(other);
             }
         }
@@ -105,11 +105,6 @@ class Comparison {
         }
         std::sort(groups.begin(), groups.end());
         return groups;
-    }
-
-    int32_t stage_of(const Process& process) const {
-        const RankPlace* place = run_.layout == nullptr ? nullptr : run_.layout->place_of(process.rank);
-        return place == nullptr ? -1 : place->in(Role::kPipeline);
     }
 
     const Run& run_;
