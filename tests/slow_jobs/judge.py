@@ -5,6 +5,7 @@
   judge.py --analyzer ... /tmp/jobs --cause jit -v                   and each answer that is not right
   judge.py --analyzer ... --fresh 2                                  jobs of 2 seeds that nobody has tried, made for it
   judge.py --analyzer ... --fresh 24 --new                           24 of real programs (generate.py --new)
+  judge.py --analyzer ... --again 50,54                              those of these seeds
 
 class    the costliest cause that it names has the true class
 equal    it has a class that these records cannot tell from it (`also` in truth.json; README.md says which and why);
@@ -165,6 +166,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", help="what generate.py --out wrote to")
     parser.add_argument("--fresh", type=int, metavar="N", help="instead: jobs of N fresh seeds")
+    parser.add_argument("--again", metavar="SEEDS", help="instead: jobs of real programs of these seeds")
     parser.add_argument("--analyzer", required=True)
     parser.add_argument("--new", action="store_true", help="fresh ones: of real programs, N in all")
     parser.add_argument("--cause", help="only jobs of this cause, or family")
@@ -172,10 +174,13 @@ def main():
     parser.add_argument("--floor", type=float, default=0, help="share of all jobs that must be right")
     parser.add_argument("--verbose", "-v", action="store_true", help="each answer that is not right")
     given = parser.parse_args()
-    if bool(given.directory) == bool(given.fresh):
-        parser.error("a directory or --fresh N, please")
+    if [bool(one) for one in (given.directory, given.fresh, given.again)].count(True) != 1:
+        parser.error("one of a directory, --fresh N and --again SEEDS, please")
     with tempfile.TemporaryDirectory() as place:
-        given.directory = given.directory or make_fresh(given, place)
+        if given.again:
+            for seed in given.again.split(","):
+                generate.main(["--out", place, "--new", "--seed", seed])
+        given.directory = given.directory or (place if given.again else make_fresh(given, place))
         sys.exit(judge_all(parser, given))
 
 

@@ -1,6 +1,7 @@
 // The parts of a graph of steps: what a node waited for, when calls ran that nobody saw, whose step a host's time is.
 #include <doctest/doctest.h>
 
+#include "cause_search.h"
 #include "node_chains.h"
 #include "replay.h"
 #include "run_ahead.h"
@@ -68,7 +69,62 @@ Nodes sharded_job() {
     return job;
 }
 
+// A trainer of 10 ms steps, to whom two generators (processes 1 and 2) send, and who sends new weights to these and to
+// two more: by how much each comes later than the trainer.
+StepGraph trained_by_generators(const std::vector<double>& late_ms) {
+    StepGraph graph;
+    graph.processes = graph.roles = {0};
+    graph.begin = {0};
+    graph.steps = kSteps;
+    graph.step_ns = 10 * kMs;
+    graph.began_ns = graph.tail_ns = {0};
+    graph.known_ns = {0};
+    graph.carried_ns.assign(kSteps, 0);
+    graph.routes = {{0, 1, 0, format::OpKind::kRecv, 0}, {0, -1, -1, format::OpKind::kBroadcast, 0}};
+    for (uint32_t n = 0; n < 2 * kSteps; ++n) {
+        const bool sends = n % 2 == 0;
+        analyzer::StepNode node;
+        node.own_ns = 1 * kMs;
+        node.run_ns = 4 * kMs;
+        node.step = n / 2;
+        node.slot = n % 2;
+        node.before = n == 0 ? format::kNoIndex : n - 1;
+        node.after_end = n != 0;
+        graph.nodes.push_back(node);
+        graph.order.push_back(n);
+        graph.piece_begin.push_back(n);
+        graph.pieces.push_back(n);
+        graph.meeting_size.push_back(1);
+        graph.meeting_route.push_back(sends ? 0 : 1);
+        for (uint32_t process = 1; process <= (sends ? 2u : 4u); ++process) {
+            graph.outside[n].push_back({process, late_ms[process - 1] * kMs});
+        }
+    }
+    graph.piece_begin.push_back(2 * kSteps);
+    graph.begin.push_back(2 * kSteps);
+    graph.last = {2 * kSteps - 1};
+    return graph;
+}
+
+std::vector<analyzer::SlowCause> other_jobs_of(const StepGraph& graph) {
+    analyzer::Run run;
+    for (int rank = 0; rank < 5; ++rank) {
+        run.processes.emplace_back().rank = rank;
+    }
+    const analyzer::Timing timing;
+    analyzer::CauseSearch search(run, timing, graph);
+    find_other_jobs(search);
+    return search.causes;
+}
+
 }  // namespace
+
+TEST_CASE("replay: generators are compared with those that send as they do, not with those that only get weights") {
+    CHECK(other_jobs_of(trained_by_generators({3, 3, 0.5, 0.5})).empty());
+    const auto causes = other_jobs_of(trained_by_generators({3, 0.5, 0.5, 0.5}));
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().ranks == std::vector<int>{1});
+}
 
 TEST_CASE("replay: a call waits for none that the program makes behind it") {
     const Nodes job = sharded_job();
