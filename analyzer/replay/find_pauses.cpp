@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "cause_search.h"
@@ -16,18 +17,25 @@ namespace {
 struct PauseLimits {
     double least;       // share of a step
     double stands_out;  // times the spread of a rank's steps
+    double seldom;      // share of its steps
 };
-constexpr PauseLimits kPlain{0.08, 6};
-constexpr PauseLimits kSmall{0.03, 3};
-constexpr double kSeldom = 0.34;        // share of its steps
+constexpr double kSeldom = 0.34;
+constexpr PauseLimits kPlain{0.08, 6, kSeldom};
+constexpr PauseLimits kSmall{0.03, 3, kSeldom};
+constexpr PauseLimits kLongWork{0.03, 3, 0.6};
+constexpr double kUnevenWork = 0.05;    // share of a step that it costs: all work varies a little
+constexpr double kOfHosts = 0.3;        // share of the pauses: below it is the GPUs that work longer
 constexpr double kLeastRanks = 0.2;     // share of the ranks that pause now and then
 constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes no call for
 constexpr double kTogetherShare = 0.6;  // share of the pausing ranks that pause in one step
 constexpr double kAtOnePlace = 0.95;    // share of the pauses
 constexpr double kElsewhere = 0.5;      // share of the work that is at that place
 constexpr size_t kLeastTimes = 5;       // few strokes are no period
+constexpr size_t kLeastPauses = 4;
+constexpr size_t kLeastLongPauses = 3;  // that are as long as a step
 constexpr double kRegular = 0.8;        // share of the distances between strokes
 constexpr double kAllPause = 0.5;       // share of the ranks
+constexpr double kLongPause = 0.5;      // share of a step: then few pauses are no chance
 
 // What a rank is longer by than its peers in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseLimits limits) {
@@ -41,7 +49,7 @@ RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseL
         const double least_ns =
             std::max(limits.least * search.step_ns(), limits.stands_out * spread_of(longer_ns)) + middle_ns;
         const auto times = std::count_if(longer_ns.begin(), longer_ns.end(), [&](double ns) { return ns > least_ns; });
-        if (static_cast<double>(times) > kSeldom * static_cast<double>(search.steps())) {
+        if (static_cast<double>(times) > limits.seldom * static_cast<double>(search.steps())) {
             continue;
         }
         for (size_t s = 0; s < search.steps(); ++s) {
@@ -82,20 +90,19 @@ size_t pausing_ranks(const RankSteps& pauses_ns) {
     return count;
 }
 
-// The host made no call in a pause: it neither computed on the GPU nor allocated.
-double share_in_one_piece(const CauseSearch& search, const RankSteps& pauses_ns) {
-    double pause_ns = 0, piece_ns = 0;
-    const RankSteps usual_gap_ns = search.usual_of_peers(search.work.of(HostPart::kOneGap));
+// The share of the pauses by which this is longer than on peers.
+double share_of(const CauseSearch& search, const RankSteps& pauses_ns, const RankSteps& part_ns) {
+    double pause_ns = 0, of_part_ns = 0;
+    const RankSteps usual_ns = search.usual_of_peers(part_ns);
     for (size_t r = 0; r < search.ranks(); ++r) {
         for (size_t s = 0; s < search.steps(); ++s) {
             if (pauses_ns.at(r, s) > 0) {
-                const double gap_ns = search.work.of(HostPart::kOneGap).at(r, s) - usual_gap_ns.at(r, s);
                 pause_ns += pauses_ns.at(r, s);
-                piece_ns += std::clamp(gap_ns, 0.0, pauses_ns.at(r, s));
+                of_part_ns += std::clamp(part_ns.at(r, s) - usual_ns.at(r, s), 0.0, pauses_ns.at(r, s));
             }
         }
     }
-    return pause_ns > 0 ? piece_ns / pause_ns : 0;
+    return pause_ns > 0 ? of_part_ns / pause_ns : 0;
 }
 
 // Do nearly all pauses lie in one slot, in which ranks spend little of their time otherwise? A collector runs anywhere.
@@ -122,31 +129,62 @@ bool are_at_one_place(const CauseSearch& search, const RankSteps& pauses_ns) {
     });
 }
 
+double median_pause_ns(const RankSteps& pauses_ns) {
+    std::vector<double> lengths_ns = pauses_ns.all();
+    std::erase(lengths_ns, 0.0);
+    return median_of(std::move(lengths_ns));
+}
+
+// Nothing where the steps are too few, or not at one distance.
+std::optional<double> period_of(const std::vector<size_t>& steps) {
+    std::vector<double> distances;
+    for (size_t i = 1; i < steps.size(); ++i) {
+        distances.push_back(static_cast<double>(steps[i] - steps[i - 1]));
+    }
+    const double every = median_of(distances);
+    const auto regular = std::count(distances.begin(), distances.end(), every);
+    const bool is_period =
+        every >= 2 && static_cast<double>(regular) >= kRegular * static_cast<double>(distances.size());
+    return steps.size() < kLeastTimes || !is_period ? std::nullopt : std::optional(every);
+}
+
+// Ranks that are not compared may be what all others wait for.
+bool may_wait_for_others(const CauseSearch& search) {
+    return search.ranks() < search.run.processes.size() || !search.run.missing_ranks.empty();
+}
+
 }  // namespace
 
 void find_pauses_of_ranks(CauseSearch& search) {
     const RankSteps usual_ns = search.usual_of_peers(search.left_ns);
     const RankSteps pauses_ns = pauses_of(search, usual_ns, kPlain);
     const size_t ranks = pausing_ranks(pauses_ns);
-    size_t pauses = 0;
-    std::vector<double> lengths_ns;
-    for (const double ns : pauses_ns.all()) {
-        if (ns > 0) {
-            ++pauses;
-            lengths_ns.push_back(ns);
-        }
-    }
+    const auto pauses = static_cast<size_t>(
+        std::count_if(pauses_ns.all().begin(), pauses_ns.all().end(), [](double ns) { return ns > 0; }));
+    const bool are_long = median_pause_ns(pauses_ns) > search.step_ns();
     if (ranks < 2 || static_cast<double>(ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
-        pauses < std::max<size_t>(4, ranks) || have_one_cause(search, pauses_ns)) {
+        pauses < std::max(are_long ? kLeastLongPauses : kLeastPauses, ranks) || have_one_cause(search, pauses_ns)) {
         return;
     }
     SlowCause cause;
+    cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own", pauses,
+                                         fine_duration_text(median_pause_ns(pauses_ns)), ranks, search.ranks()));
+    if (search.graph.tells_gpu_work() && share_of(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
+        cause.of_class = CauseClass::kUnevenSequences;
+        cause.ranks = search.all_ranks();
+        cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
+        const RankSteps longer_ns = pauses_of(search, usual_ns, kLongWork);
+        const double cost_ns = search.cost_ns(search.without(longer_ns));
+        if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search)) {
+            search.add(std::move(cause), longer_ns);
+        }
+        return;
+    }
     const bool at_one_place = are_at_one_place(search, pauses_ns);
     cause.of_class = at_one_place ? CauseClass::kDataLoading : CauseClass::kGarbageCollection;
     cause.ranks = search.struck_ranks(pauses_ns);
-    cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own", pauses,
-                                         fine_duration_text(median_of(lengths_ns)), ranks, search.ranks()));
-    const double in_one_piece = share_in_one_piece(search, pauses_ns);
+    // The host made no call in a pause: it neither computed on the GPU nor allocated.
+    const double in_one_piece = share_of(search, pauses_ns, search.work.of(HostPart::kOneGap));
     cause.evidence.emplace_back(in_one_piece >= kInOnePiece
                                     ? "in one piece: the host calls neither CUDA nor NCCL all the while"
                                     : "whether the hosts pause in one piece, the record does not show");
@@ -181,26 +219,21 @@ void find_pauses_of_all(CauseSearch& search) {
             }
         }
     }
+    const std::optional<double> every = period_of(when);
     const auto times = static_cast<double>(when.size());
-    if (when.size() < kLeastTimes || times > kSeldom * static_cast<double>(search.steps())) {
-        return;
-    }
-    std::vector<double> distances;
-    for (size_t i = 1; i < when.size(); ++i) {
-        distances.push_back(static_cast<double>(when[i] - when[i - 1]));
-    }
-    const double every = median_of(distances);
-    const auto regular = std::count(distances.begin(), distances.end(), every);
-    if (every < 2 || static_cast<double>(regular) < kRegular * static_cast<double>(distances.size())) {
+    const bool are_few = when.size() < kLeastLongPauses || median_pause_ns(pauses_ns) < kLongPause * search.step_ns();
+    if (times > kSeldom * static_cast<double>(search.steps()) || (!every && (are_few || may_wait_for_others(search)))) {
         return;
     }
     SlowCause cause;
-    cause.of_class = CauseClass::kCheckpoint;
+    cause.of_class = every ? CauseClass::kCheckpoint : CauseClass::kPauses;
     cause.ranks = search.struck_ranks(pauses_ns);
     cause.evidence.push_back(
-        fmt::format("all ranks pause at once every {:.0f} steps, {} times, as for a checkpoint or a validation; no "
-                    "span says what for",
-                    every, when.size()));
+        every ? fmt::format("all ranks pause at once every {:.0f} steps, {} times, as for a checkpoint or a "
+                            "validation; no span says what for",
+                            *every, when.size())
+              : fmt::format("all ranks pause at once, {} times, as where code is compiled; no span says what for",
+                            when.size()));
     search.add(std::move(cause), pauses_ns);
 }
 

@@ -14,10 +14,11 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kTimesLike = 1.4;    // times as long as its like
-constexpr double kLeastLike = 2;      // other routes
-constexpr double kLeastNs = 100'000;  // longer than its like
-constexpr double kAboveKnown = 2;     // and than what the method of observing resolves
+constexpr double kTimesLike = 1.4;          // times as long as its like
+constexpr double kTimesLikeExchange = 2.2;  // likewise, of messages whose sizes together are known to a factor of 2
+constexpr double kLeastLike = 2;            // other routes
+constexpr double kLeastNs = 100'000;        // longer than its like
+constexpr double kAboveKnown = 2;           // and than what the method of observing resolves
 constexpr size_t kLeastCalls = 8;
 constexpr size_t kLeastSlowSteps = 4;  // where it is compared with its own past
 
@@ -59,8 +60,8 @@ class SlowLinks {
     }
 
   private:
-    // What a node's meetings run over: communicator, two ranks or -1, meetings at once, operation and size. None where
-    // it is not known which of them took long.
+    // What a node's meetings run over: communicator, two ranks or -1 (twice the same one: its messages with several
+    // others), meetings at once, operation and size. None where it is not known which of them took long.
     using Way = std::tuple<uint32_t, int32_t, int32_t, uint32_t, OpKind, uint8_t>;
 
     std::optional<Way> way_of(uint32_t node) const {
@@ -76,11 +77,27 @@ class SlowLinks {
             const StepRoute& of = graph.routes[graph.meeting_route[graph.pieces[p]]];
             const Way own{of.communicator, std::min(of.from, of.to), std::max(of.from, of.to), end - first, of.kind,
                           of.size_bits};
-            if (way && *way != own) {
+            way = !way || *way == own ? own : exchange_of(*way, own);
+            if (!way) {
                 return std::nullopt;
             }
-            way = own;
         }
+        return way;
+    }
+
+    // Messages of one rank with several others, as in an all-to-all.
+    static std::optional<Way> exchange_of(Way way, const Way& other) {
+        auto& [communicator, low, high, at_once, kind, size_bits] = way;
+        const auto& [other_communicator, other_low, other_high, other_at_once, other_kind, other_bits] = other;
+        if (communicator != other_communicator || low < 0 || other_low < 0) {
+            return std::nullopt;
+        }
+        const bool is_low = low == other_low || low == other_high;
+        if (!is_low && high != other_low && high != other_high) {
+            return std::nullopt;
+        }
+        low = high = is_low ? low : high;
+        size_bits = std::max(size_bits, other_bits);
         return way;
     }
 
@@ -96,6 +113,9 @@ class SlowLinks {
                     }
                     Route& route = routes[*way];
                     route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
+                    if (const int32_t rank = std::get<1>(*way); rank >= 0 && rank == std::get<2>(*way)) {
+                        route.of.from = route.of.to = rank;
+                    }
                     route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
                     route.nodes.push_back(n);
                     route.steps.push_back(step);
@@ -105,7 +125,9 @@ class SlowLinks {
         for (auto& [way, route] : routes) {
             if (route.ran_ns.size() >= kLeastCalls) {
                 route.median_ns = median_of(route.ran_ns);
-                const int32_t size = route.of.is_pair() ? 2 : search_.run.communicators[route.of.communicator].size;
+                const int32_t size = !route.of.is_pair() ? search_.run.communicators[route.of.communicator].size
+                                     : route.of.from != route.of.to ? 2
+                                                                    : 1;
                 likes_[{route.of.kind, route.of.size_bits, size, std::get<3>(way)}].push_back(std::move(route));
             }
         }
@@ -163,7 +185,8 @@ class SlowLinks {
         route.usual_ns = usual_ns;
         route.first_step = onset(route, usual_ns);
         route.slow_ns = median_in(route, route.first_step, search_.compared());
-        return route.first_step + 2 < search_.compared() && route.slow_ns > kTimesLike * usual_ns &&
+        const double times = route.of.is_exchange() ? kTimesLikeExchange : kTimesLike;
+        return route.first_step + 2 < search_.compared() && route.slow_ns > times * usual_ns &&
                route.slow_ns > usual_ns + least_ns_;
     }
 
@@ -183,15 +206,27 @@ class SlowLinks {
         return hosts;
     }
 
-    // In all slow routes, and together in no other.
+    // In all slow routes, and together in none that is not slow. Where these leave their hosts, so must the others.
     std::set<std::string> common_hosts(const std::vector<const Route*>& slow) const {
         std::set<std::string> common = hosts_of(slow.front()->of);
+        size_t fewest = common.size();
         for (const Route* route : slow) {
             std::set<std::string> both;
             const std::set<std::string> hosts = hosts_of(route->of);
             std::set_intersection(common.begin(), common.end(), hosts.begin(), hosts.end(),
                                   std::inserter(both, both.end()));
             common = std::move(both);
+            fewest = std::min(fewest, hosts.size());
+        }
+        for (const auto& [like, routes] : likes_) {
+            for (const Route& route : routes) {
+                const std::set<std::string> hosts = hosts_of(route.of);
+                const bool is_slow = std::find(slow.begin(), slow.end(), &route) != slow.end();
+                if (!is_slow && (fewest == 1 || hosts.size() > 1) &&
+                    std::includes(hosts.begin(), hosts.end(), common.begin(), common.end())) {
+                    return {};
+                }
+            }
         }
         return common;
     }

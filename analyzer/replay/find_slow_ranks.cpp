@@ -22,12 +22,14 @@ constexpr double kHalfOfHost = 0.5;    // where it has stages of a pipeline, one
 constexpr double kLikeItsHost = 0.4;   // share of the mean of its host's ranks
 constexpr size_t kFewSuspects = 32;
 constexpr double kMostlyHost = 0.4;  // share of the excess that the host was busy longer
+constexpr size_t kAsOften = 3;       // long pauses are a rank's own if no other has a third as many
 
 // Ranks that are judged as one: a rank, or all of a host.
 struct Suspect {
     std::vector<size_t> ranks;      // places in the graph
     std::vector<double> excess_ns;  // by step; of several ranks the mean
     LateShape shape;
+    bool pauses = false;  // now and then, and long
 };
 
 class SlowRanks {
@@ -55,12 +57,12 @@ class SlowRanks {
         for (size_t r = 0; r < search_.ranks(); ++r) {
             by_host[search_.process(r).host].push_back(r);
             if (!of_hosts_) {
-                suspects.push_back({{r}, {}, {}});
+                suspects.push_back({{r}, {}, {}, false});
             }
         }
         for (auto& [host, ranks] : by_host) {
             if (of_hosts_ && by_host.size() > 1 && ranks.size() > 1) {
-                suspects.push_back({std::move(ranks), {}, {}});
+                suspects.push_back({std::move(ranks), {}, {}, false});
             }
         }
         for (Suspect& suspect : suspects) {
@@ -125,6 +127,29 @@ class SlowRanks {
                 suspects[i].shape = known_shape(suspects[i].ranks.front());
             }
         }
+        if (!search_.graph.has_unseen()) {
+            judge_long_pauses(suspects, limits);
+        }
+    }
+
+    // Of the one that has far more of them than all others.
+    static void judge_long_pauses(std::vector<Suspect>& suspects, const ShapeLimits& limits) {
+        std::vector<LateShape> shapes;
+        for (const Suspect& suspect : suspects) {
+            shapes.push_back(shape_of_long_pauses(suspect.excess_ns, limits));
+        }
+        const auto most = std::max_element(shapes.begin(), shapes.end(),
+                                           [](const LateShape& a, const LateShape& b) { return a.hits < b.hits; });
+        const auto as_often = std::count_if(
+            shapes.begin(), shapes.end(), [&](const LateShape& shape) { return shape.hits * kAsOften >= most->hits; });
+        if (most == shapes.end() || as_often > 1) {
+            return;
+        }
+        Suspect& suspect = suspects[static_cast<size_t>(most - shapes.begin())];
+        if (suspect.shape.pattern == LatePattern::kNone) {
+            suspect.shape = *most;
+            suspect.pauses = true;
+        }
     }
 
     // Among many one makes no difference.
@@ -188,16 +213,17 @@ class SlowRanks {
             cause.ranks.push_back(search_.rank_number(r));
         }
         std::sort(cause.ranks.begin(), cause.ranks.end());
-        cause.since_step = search_.since(suspect.shape.first);
+        cause.since_step = suspect.pauses ? std::nullopt : search_.since(suspect.shape.first);
         const size_t first = suspect.ranks.front();
         if (!search_.process(first).host.empty()) {
             cause.hosts = {search_.process(first).host};
         }
         const bool of_host = is_of_host(suspect);
         say_excess(suspect, cause);
-        cause.of_class = of_host     ? class_of_host(search_, first, of_hosts_, cause)
-                         : of_hosts_ ? CauseClass::kSlowHost
-                                     : class_of_gpu(search_, first, cause);
+        cause.of_class = suspect.pauses ? CauseClass::kPauses
+                         : of_host      ? class_of_host(search_, first, of_hosts_, cause)
+                         : of_hosts_    ? CauseClass::kSlowHost
+                                        : class_of_gpu(search_, first, cause);
         cause.evidence.emplace_back(
             of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
                     : "its host makes the calls in time, but its GPU comes to them late");

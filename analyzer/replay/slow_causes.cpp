@@ -33,7 +33,7 @@ const CauseRow& row_of(CauseClass cause) { return kCauses[static_cast<size_t>(ca
 std::string whom_text(const SlowCause& cause) {
     const bool is_link = cause.of_class == CauseClass::kSlowLink;
     if (is_link && cause.hosts.empty()) {
-        return "between " + ranks_text(cause.ranks);
+        return (cause.ranks.size() == 1 ? "of " : "between ") + ranks_text(cause.ranks);
     }
     if (cause.of_class == CauseClass::kSlowHost || is_link) {
         std::string hosts;

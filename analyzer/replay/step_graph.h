@@ -50,6 +50,7 @@ struct StepRoute {
     uint8_t size_bits = 0;  // bytes to a factor of 2
 
     bool is_pair() const { return from >= 0; }
+    bool is_exchange() const { return from >= 0 && from == to; }  // of one rank with several others
 };
 
 // A rank that has no steps in the graph, but comes to a meeting: a generator, of which the trainers mark their steps.

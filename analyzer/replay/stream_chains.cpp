@@ -23,6 +23,8 @@ constexpr double kRarely = 0.01;        // share of the steps: of what shows in 
 constexpr double kOfHost = 0.1;         // share of the time of a piece: then its host was late, not its GPU
 constexpr double kMostlyOfHost = 0.5;   // likewise: then nothing tells how long its GPU worked
 constexpr double kLongestNs = 1e15;     // of work: more is damage
+constexpr double kSeenWhereLong = 1.1;  // times as long as usual was the work before it
+constexpr size_t kLeastOften = 3;       // times
 constexpr double kAboveKnown = 3;       // times what the method of observing resolves
 
 // Of the middle half: what a look now and then sees differs by whole looks, and pauses are no work.
@@ -165,6 +167,10 @@ class StreamChains {
         // Likewise, but counting steps in which the host may have kept it waiting for a part of that time.
         double rough_ns = 0;
         double roughly_often = 0;
+        // What is seen where it takes long alone: so many times as long as usual was the work before it then. Else 1.
+        double times = 1;
+
+        double usual_ns() const { return mean_ns / times; }
     };
 
     bool is_well_seen(size_t r, const Seen& seen) const {
@@ -211,8 +217,46 @@ class StreamChains {
         seen_.resize(graph_.ranks());
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             seen_[r] = seen_of(r);
+            if (!are_filled_in_) {
+                learn_where_long(r);
+            }
         }
         compare();
+    }
+
+    // The last work before the node that is seen in nearly each step: how many times as long as usual it was then; 0:
+    // nothing tells.
+    double times_before(size_t r, uint32_t n) const {
+        const std::vector<StreamPiece>& order = *orders_[r];
+        const size_t piece = raw_[n].piece;
+        for (uint32_t back = 1; back < order.size(); ++back) {
+            const size_t lead = (piece + order.size() - back) % order.size();
+            if (order[lead].is_call() || seen_[r][lead].often < kMostlySeen) {
+                continue;
+            }
+            const uint32_t before = node_before(r, n, back);
+            const bool tells = before != kNoIndex && ends_[before].seen && is_begin_known(before);
+            return !tells ? 0 : static_cast<double>(raw_[before].ended_ns - since_ns(before)) / seen_[r][lead].mean_ns;
+        }
+        return 0;
+    }
+
+    // Lengths that are uneven: who has the longest shows it, the others wait.
+    void learn_where_long(size_t r) {
+        std::vector<std::vector<double>> times(orders_[r]->size());
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            if (!raw_[n].is_call() && ends_[n].seen && is_begin_known(n) &&
+                seen_[r][raw_[n].piece].often < kOftenSeen) {
+                if (const double before = times_before(r, n); before > 0) {
+                    times[raw_[n].piece].push_back(before);
+                }
+            }
+        }
+        for (size_t piece = 0; piece < times.size(); ++piece) {
+            const bool enough = times[piece].size() >= kLeastOften;
+            const double middle = median_of(std::move(times[piece]));
+            seen_[r][piece].times = enough && middle > kSeenWhereLong ? middle : 1;
+        }
     }
 
     void compare() {
@@ -312,10 +356,11 @@ class StreamChains {
             std::vector<double> of_share_1_ns;
             for (const size_t r : ranks) {
                 if (usual.often > 0 && seen_[r][piece].often >= kAsOften * usual.often) {
-                    of_share_1_ns.push_back(seen_[r][piece].mean_ns / shares_[r]);
+                    of_share_1_ns.push_back(seen_[r][piece].usual_ns() / shares_[r]);
+                    usual.times = std::max(usual.times, seen_[r][piece].times);
                 }
             }
-            usual.mean_ns = median_of(std::move(of_share_1_ns));
+            usual.mean_ns = median_of(std::move(of_share_1_ns)) * usual.times;
             usual_[{role, static_cast<uint32_t>(piece)}] = usual;
         }
     }
@@ -324,7 +369,10 @@ class StreamChains {
     double usual_ns(size_t r, uint32_t n) const {
         const Seen own = of_kernels_[r].at((*orders_[r])[raw_[n].piece].kernels);
         const Seen usual = usual_.at({graph_.roles[r], raw_[n].piece});
-        return is_well_seen(r, own) || own.often >= usual.often ? own.mean_ns : usual.mean_ns * shares_[r];
+        const bool by_own = is_well_seen(r, own) || own.often >= usual.often;
+        const double took_ns = by_own ? own.usual_ns() : usual.usual_ns() * shares_[r];
+        const double longer = (by_own ? own : usual).times > 1 ? times_before(r, n) : 1;
+        return longer > 0 ? took_ns * longer : took_ns;
     }
 
     // It took as long as usual, but calls behind it had come by then.

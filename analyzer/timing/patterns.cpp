@@ -160,6 +160,8 @@ bool irregular(const std::vector<double>& costs, const std::vector<bool>& late, 
 }
 
 constexpr double kOnceStandsOut = 3;
+constexpr double kLongPause = 0.5;  // of the length of a key
+constexpr size_t kLeastLongPauses = 3;
 
 bool once(const std::vector<double>& costs, const ShapeLimits& limits, LateShape& shape) {
     const auto largest = std::max_element(costs.begin(), costs.end());
@@ -237,6 +239,23 @@ LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) 
     if (costs.size() >= kLeastHits && limits.length_ns > 0) {
         persistent(costs, late, limits, shape) || periodic(costs, late, limits, shape) ||
             irregular(costs, late, limits, shape) || once(costs, limits, shape);
+    }
+    return shape;
+}
+
+LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits) {
+    std::vector<size_t> hits;
+    double cost_ns = 0;
+    for (size_t i = 0; i < costs.size(); ++i) {
+        if (costs[i] > std::max(kLongPause * limits.length_ns, limits.least_ns)) {
+            hits.push_back(i);
+            cost_ns += costs[i];
+        }
+    }
+    LateShape shape;
+    if (hits.size() >= kLeastLongPauses && cost_ns >= 2 * kLeastShareOfAll * limits.seen_ns) {
+        shape.pattern = LatePattern::kIrregular;
+        measure(costs, hits, shape);
     }
     return shape;
 }

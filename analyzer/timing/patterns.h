@@ -19,6 +19,8 @@ struct ShapeLimits {
 };
 // Costs by key. Pure.
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits);
+// Irregular if there are a few costs that are as large as half a key; what is rare is no chance if it is so large.
+LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits);
 
 // The shape of each rank's costs.
 void classify(Timing& timing);

@@ -8,7 +8,7 @@ from layout import PER_HOST, Layout
 from training import Style, Training
 from work import MS
 
-GPU, CPU, LINK = "slow_rank_gpu", "slow_rank_host", "slow_link"
+GPU, CPU, LINK, PAUSES = "slow_rank_gpu", "slow_rank_host", "slow_link", "pauses"
 
 
 class Fault(Cause):
@@ -90,7 +90,7 @@ class Loader(Fault):
     """One rank's loader stalls now and then."""
     name = "loader"
     classes = ("data_loading",)
-    vague = (CPU,)
+    vague = (CPU, PAUSES)
     suits = staticmethod(lambda layout, flavour, family: family != "rl")
 
     def host(self, rank, where, ns):
@@ -121,7 +121,7 @@ class Collections(Fault):
 
     def also_of(self, marks):
         told = self.flavour == "all" or marks not in ("none", "steps")
-        return ["garbage_collection", *([] if told else [CPU])]
+        return ["garbage_collection", *([] if told else [CPU, PAUSES])]
 
 
 class SlowCpu(Fault):
@@ -159,7 +159,7 @@ class Checkpoint(Fault):
 
     def also_of(self, marks):
         vague = marks in ("none", "steps")
-        return ["checkpoint", *([] if not vague else [CPU] if self.ranks else ["everyone"])]
+        return ["checkpoint", *([] if not vague else [CPU, PAUSES] if self.ranks else ["everyone", PAUSES])]
 
 
 class Recompile(Fault):

@@ -1,0 +1,289 @@
+// What recognisers make of a job that is given as a table: how long each rank works by itself in each step.
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <map>
+
+#include "cause_search.h"
+#include "stream_chains.h"
+
+namespace {
+
+using namespace titan;
+using analyzer::CauseClass;
+using analyzer::CauseSearch;
+using analyzer::find_pauses_of_all;
+using analyzer::find_pauses_of_ranks;
+using analyzer::find_slow_links;
+using analyzer::find_slow_ranks;
+using analyzer::SlowCause;
+using analyzer::StepGraph;
+
+constexpr double kTableMs = 1e6;
+constexpr int kTableRanks = 8;
+constexpr uint32_t kTableSteps = 40;
+constexpr double kWorkMs = 50;
+constexpr double kRunMs = 2;
+
+using WorkMs = std::function<double(int rank, uint32_t step)>;
+
+// A job whose ranks work, and then meet in one all_reduce per step.
+struct TableJob {
+    explicit TableJob(const WorkMs& work_ms, bool hosts_are_late = true) {
+        graph.steps = kTableSteps;
+        graph.step_ns = (kWorkMs + kRunMs) * kTableMs;
+        graph.roles.assign(kTableRanks, 0);
+        graph.began_ns.assign(kTableRanks, 0);
+        graph.tail_ns.assign(kTableRanks, 0);
+        graph.known_ns.assign(kTableRanks, 1000);
+        graph.carried_ns.assign(kTableRanks * kTableSteps, 0);
+        graph.meeting_size.assign(kTableSteps, kTableRanks);
+        graph.meeting_route.assign(kTableSteps, 0);
+        graph.routes = {{0, -1, -1, format::OpKind::kAllReduce, 20}};
+        for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
+            run.processes.emplace_back().rank = static_cast<int>(rank);
+            run.processes.back().host = "node-0";
+            graph.processes.push_back(rank);
+            graph.begin.push_back(rank * kTableSteps);
+            graph.last.push_back((rank + 1) * kTableSteps - 1);
+            for (uint32_t step = 0; step < kTableSteps; ++step) {
+                const uint32_t n = rank * kTableSteps + step;
+                analyzer::StepNode node;
+                node.own_ns = static_cast<float>(work_ms(static_cast<int>(rank), step) * kTableMs);
+                node.run_ns = kRunMs * kTableMs;
+                node.step = step;
+                node.before = step == 0 ? format::kNoIndex : n - 1;
+                node.after_end = step != 0;
+                node.host_late = hosts_are_late && static_cast<double>(node.own_ns) > kWorkMs * kTableMs;
+                graph.nodes.push_back(node);
+                graph.piece_begin.push_back(n);
+                graph.pieces.push_back(step);
+            }
+        }
+        graph.begin.push_back(kTableRanks * kTableSteps);
+        graph.piece_begin.push_back(kTableRanks * kTableSteps);
+        for (uint32_t step = 0; step < kTableSteps; ++step) {
+            for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
+                graph.order.push_back(rank * kTableSteps + step);
+            }
+        }
+        graph.step_ns = replay(graph, recorded_durations(graph));
+    }
+
+    std::vector<SlowCause> causes_by(void (*find)(CauseSearch&)) const {
+        const analyzer::Timing timing;
+        CauseSearch search(run, timing, graph);
+        find(search);
+        return search.causes;
+    }
+
+    analyzer::Run run;
+    StepGraph graph;
+};
+
+// The same with an exchange in place of the all_reduce: each rank sends to each other one and receives from it, two
+// messages in a meeting. `run_ms`: of the messages between two ranks.
+TableJob exchanging(const std::function<double(int rank, int other)>& run_ms) {
+    TableJob job([](int, uint32_t) { return kWorkMs; });
+    StepGraph& graph = job.graph;
+    graph.piece_begin.clear();
+    graph.pieces.clear();
+    graph.meeting_size.clear();
+    graph.meeting_route.clear();
+    graph.routes.clear();
+    std::map<std::pair<int, int>, uint32_t> places;
+    for (int low = 0; low < kTableRanks; ++low) {
+        for (int high = low + 1; high < kTableRanks; ++high) {
+            places[{low, high}] = static_cast<uint32_t>(graph.routes.size());
+            graph.routes.push_back({0, low, high, format::OpKind::kSend, 20});
+        }
+    }
+    const auto pairs = static_cast<uint32_t>(graph.routes.size());
+    for (uint32_t step = 0; step < kTableSteps; ++step) {
+        for (uint32_t pair = 0; pair < pairs; ++pair) {
+            graph.meeting_size.push_back(2);
+            graph.meeting_route.push_back(pair);
+        }
+    }
+    analyzer::Communicator& all = job.run.communicators.emplace_back();
+    all.size = kTableRanks;
+    for (int rank = 0; rank < kTableRanks; ++rank) {
+        all.members.push_back({static_cast<uint32_t>(rank), 0});
+        analyzer::Member& member = job.run.processes[static_cast<size_t>(rank)].members.emplace_back();
+        member.rank = member.global_rank = rank;
+        for (uint32_t step = 0; step < kTableSteps; ++step) {
+            double longest_ms = 0;
+            graph.piece_begin.push_back(static_cast<uint32_t>(graph.pieces.size()));
+            for (int other = 0; other < kTableRanks; ++other) {
+                if (other != rank) {
+                    graph.pieces.push_back(step * pairs + places[{std::min(rank, other), std::max(rank, other)}]);
+                    longest_ms = std::max(longest_ms, run_ms(rank, other));
+                }
+            }
+            graph.nodes[graph.begin[static_cast<size_t>(rank)] + step].run_ns =
+                static_cast<float>(longest_ms * kTableMs);
+        }
+    }
+    graph.piece_begin.push_back(static_cast<uint32_t>(graph.pieces.size()));
+    graph.step_ns = replay(graph, recorded_durations(graph));
+    return job;
+}
+
+// A step of a rank: work that is always seen to end, a call, work beside it, and a call that queues behind the first
+// one but on the rank that works longest: in each step another one.
+struct Overlapped {
+    static constexpr int64_t kFirstNs = 20'000'000, kSecondNs = 8'000'000, kCallNs = 10'000'000;
+    static constexpr double kLonger = 1.5;
+
+    Overlapped() {
+        pieces.resize(4);
+        pieces[0] = {11, format::kNoIndex, {}, 1, 0};
+        pieces[1] = {0, 0, format::OpKind::kAllReduce, 2, 1};
+        pieces[2] = {12, format::kNoIndex, {}, 2, 0};
+        pieces[3] = {0, 0, format::OpKind::kAllReduce, 2, 1};
+        int64_t begin_ns = 1'000'000'000;
+        for (int rank = 0; rank < kTableRanks; ++rank) {
+            graph.processes.push_back(static_cast<uint32_t>(rank));
+            graph.roles.push_back(0);
+            graph.known_ns.push_back(1000);
+            graph.begin.push_back(static_cast<uint32_t>(rank) * kTableSteps * 4);
+            orders.push_back(&pieces);
+        }
+        graph.begin.push_back(kTableRanks * kTableSteps * 4);
+        graph.steps = kTableSteps;
+        raw.resize(graph.begin.back());
+        graph.nodes.resize(raw.size());
+        for (uint32_t step = 0; step < kTableSteps; ++step) {
+            const auto first_ends_ns = begin_ns + static_cast<int64_t>(kLonger * kFirstNs) + kCallNs;
+            const auto second_ends_ns = first_ends_ns + static_cast<int64_t>(kLonger * kSecondNs);
+            for (int rank = 0; rank < kTableRanks; ++rank) {
+                const double times = is_longest(rank, step) ? kLonger : 1;
+                const int64_t worked_ns = begin_ns + static_cast<int64_t>(times * kFirstNs);
+                const int64_t both_ns = worked_ns + static_cast<int64_t>(times * kSecondNs);
+                add(rank, step, 0, {});
+                add(rank, step, 1, {0, worked_ns, first_ends_ns, step, 0, format::OpKind::kAllReduce});
+                add(rank, step, 2, {});
+                add(rank, step, 3,
+                    {0, std::max(first_ends_ns, both_ns), second_ends_ns, step, 0, format::OpKind::kAllReduce});
+            }
+            begin_ns = second_ends_ns;
+        }
+        std::vector<std::vector<uint32_t>> came;
+        chain_by_streams(orders, raw, came, graph);
+    }
+    static bool is_longest(int rank, uint32_t step) { return rank == static_cast<int>(step % kTableRanks); }
+    void add(int rank, uint32_t step, uint32_t slot, analyzer::RawNode node) {
+        node.piece = slot;
+        node.step = step;
+        const uint32_t n = at(rank, step, slot);
+        raw[n] = node;
+        graph.nodes[n].step = step;
+        graph.nodes[n].slot = slot;
+    }
+    uint32_t at(int rank, uint32_t step, uint32_t slot) const {
+        return graph.begin[static_cast<size_t>(rank)] + step * 4 + slot;
+    }
+    // How long the work that is hidden took.
+    int64_t second_ns(int rank, uint32_t step) const {
+        return raw[at(rank, step, 2)].ended_ns - raw[at(rank, step, 0)].ended_ns;
+    }
+
+    StepGraph graph;
+    std::vector<analyzer::StreamPiece> pieces;
+    std::vector<const std::vector<analyzer::StreamPiece>*> orders;
+    std::vector<analyzer::RawNode> raw;
+};
+
+bool is_among(uint32_t step, std::initializer_list<uint32_t> steps) {
+    return std::find(steps.begin(), steps.end(), step) != steps.end();
+}
+
+// Each rank's work varies by a percent, so that no two steps are equal.
+double varied(int rank, uint32_t step) {
+    return kWorkMs * (1 + 0.01 * ((rank * 7 + static_cast<int>(step) * 13) % 5 - 2) / 2);
+}
+
+}  // namespace
+
+TEST_CASE("pauses: a few long ones of one rank are its own, and cost what the others wait") {
+    const TableJob job([](int rank, uint32_t step) {
+        return varied(rank, step) + (rank == 3 && is_among(step, {7, 12, 30}) ? 300.0 : 0);
+    });
+    const std::vector<SlowCause> causes = job.causes_by(find_slow_ranks);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kPauses);
+    CHECK(causes.front().ranks == std::vector<int>{3});
+    CHECK(!causes.front().since_step);
+    CHECK(causes.front().cost_ns == doctest::Approx(3 * 300 * kTableMs / kTableSteps).epsilon(0.02));
+
+    const TableJob two([](int rank, uint32_t step) {
+        return varied(rank, step) + (rank == 3 && is_among(step, {7, 12}) ? 300.0 : 0);
+    });
+    CHECK(two.causes_by(find_slow_ranks).empty());
+    const TableJob short_ones([](int rank, uint32_t step) {
+        return varied(rank, step) + (rank == 3 && is_among(step, {7, 12, 30}) ? 20.0 : 0);
+    });
+    CHECK(short_ones.causes_by(find_slow_ranks).empty());
+}
+
+TEST_CASE("pauses: those of a few ranks at different steps are no rank's own") {
+    const TableJob job([](int rank, uint32_t step) {
+        const bool first = rank == 3 && is_among(step, {7, 12});
+        return varied(rank, step) + (first || (rank == 5 && step == 30) ? 300.0 : 0);
+    });
+    const std::vector<SlowCause> causes = job.causes_by(find_pauses_of_ranks);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kGarbageCollection);
+    CHECK(causes.front().ranks == std::vector<int>{3, 5});
+    CHECK(job.causes_by(find_slow_ranks).empty());
+}
+
+TEST_CASE("pauses: all ranks at once, at no distance, are the job's, unless they may wait for who is not on record") {
+    TableJob job([](int rank, uint32_t step) {
+        return varied(rank, step) + (is_among(step, {7, 12, 30}) ? 200.0 + 20 * rank : 0);
+    });
+    const std::vector<SlowCause> causes = job.causes_by(find_pauses_of_all);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kPauses);
+    CHECK(causes.front().ranks.size() == kTableRanks);
+    CHECK(causes.front().cost_ns == doctest::Approx(3 * 340 * kTableMs / kTableSteps).epsilon(0.03));
+    job.run.missing_ranks = {8};
+    CHECK(job.causes_by(find_pauses_of_all).empty());
+}
+
+TEST_CASE("pauses: where the hosts are in time, it is another rank in each step that has more work") {
+    const WorkMs work_ms = [](int rank, uint32_t step) {
+        return varied(rank, step) * (rank == static_cast<int>(step * 5 % 9) ? 1.4 : 1);
+    };
+    const std::vector<SlowCause> causes = TableJob(work_ms, false).causes_by(find_pauses_of_ranks);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kUnevenSequences);
+    CHECK(causes.front().ranks.size() == kTableRanks);
+    CHECK(causes.front().cost_ns == doctest::Approx(0.4 * kWorkMs * kTableMs * 8 / 9).epsilon(0.1));
+
+    const std::vector<SlowCause> of_hosts = TableJob(work_ms, true).causes_by(find_pauses_of_ranks);
+    REQUIRE(of_hosts.size() == 1);
+    CHECK(of_hosts.front().of_class == CauseClass::kGarbageCollection);
+}
+
+TEST_CASE("links: one slow pair of an all-to-all shows on the two ranks whose exchanges take long") {
+    const auto run_ms = [](int rank, int other) { return std::min(rank, other) == 0 && rank + other == 7 ? 9.0 : 1.5; };
+    const std::vector<SlowCause> causes = exchanging(run_ms).causes_by(find_slow_links);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kSlowLink);
+    CHECK(causes.front().ranks == std::vector<int>{0, 7});
+    CHECK(causes.front().hosts.empty());  // other ranks of that host are as fast as ever
+    CHECK(causes.front().cost_ns == doctest::Approx(7.5 * kTableMs).epsilon(0.02));
+    CHECK(exchanging([](int, int) { return 1.5; }).causes_by(find_slow_links).empty());
+}
+
+TEST_CASE("streams: work that is seen only where it takes long is not taken to be as long where it is not seen") {
+    const Overlapped job;
+    for (uint32_t step = 1; step + 1 < kTableSteps; ++step) {
+        for (int rank = 0; rank < kTableRanks; ++rank) {
+            const double times = Overlapped::is_longest(rank, step) ? Overlapped::kLonger : 1;
+            CHECK(static_cast<double>(job.second_ns(rank, step)) ==
+                  doctest::Approx(times * Overlapped::kSecondNs).epsilon(0.02));
+        }
+    }
+}
