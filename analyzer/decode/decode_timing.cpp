@@ -1,6 +1,7 @@
 #include "decode_timing.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
@@ -417,6 +418,11 @@ Beat beat_of(const Process& process, const std::vector<uint32_t>& places, const 
     return beat;
 }
 
+uint64_t shape_of(const Entry& entry) {
+    const uint64_t call = mix_hash(mix_hash(0, entry.row), static_cast<uint64_t>(entry.kind));
+    return mix_hash(call, static_cast<uint32_t>(entry.peer));
+}
+
 // Messages whose sizes differ from step to step repeat nevertheless.
 CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places) {
     CallPeriod best;
@@ -424,9 +430,7 @@ CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places
         std::vector<uint64_t> shapes;
         for (const uint32_t place : places) {
             const Entry& entry = process.entries[place];
-            const uint64_t call = mix_hash(mix_hash(0, entry.row), static_cast<uint64_t>(entry.kind));
-            const uint64_t shape = mix_hash(call, static_cast<uint32_t>(entry.peer));
-            shapes.push_back(with_sizes ? mix_hash(shape, entry.count) : shape);
+            shapes.push_back(with_sizes ? mix_hash(shape_of(entry), entry.count) : shape_of(entry));
         }
         const CallPeriod period = call_period(shapes);
         best = period.covered > 2 * best.covered ? period : best;
@@ -434,7 +438,24 @@ CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places
     return best;
 }
 
-std::vector<StepProfile> steps_by_period(const Process& process) {
+// Of calls that are all equal (gradients in buckets of one size) the launches between them tell where a step begins: by
+// their number to a factor of 2, for a step in which something is logged has some more.
+CallPeriod period_by_launches(const Process& process, const std::vector<int64_t>& launches, int64_t since_ns,
+                              const std::vector<uint32_t>& places) {
+    std::vector<uint64_t> shapes;
+    auto launch = launches.begin();
+    for (const uint32_t place : places) {
+        const Entry& entry = process.entries[place];
+        const auto end = std::upper_bound(launch, launches.end(), entry.entered_ns);
+        if (entry.entered_ns > since_ns && launch != launches.begin()) {
+            shapes.push_back(mix_hash(shape_of(entry), std::bit_width(static_cast<uint64_t>(end - launch))));
+        }
+        launch = end;
+    }
+    return call_period(shapes);
+}
+
+std::vector<StepProfile> steps_by_period(const Process& process, const HostTime& host) {
     std::vector<uint32_t> places;
     for (uint32_t place = 0; place < process.entries.size(); ++place) {
         const Entry& entry = process.entries[place];
@@ -443,7 +464,10 @@ std::vector<StepProfile> steps_by_period(const Process& process) {
         }
     }
     std::vector<StepProfile> steps;
-    const CallPeriod period = period_of(process, places);
+    CallPeriod period = period_of(process, places);
+    if (period.calls == 1) {
+        period = period_by_launches(process, host.launches, host.launches_since_ns, places);
+    }
     // One call that comes again and again says nothing of how many there are in a step.
     const Beat beat = period.calls < 2 ? Beat() : beat_of(process, places, period);
     if (beat.row == kNoIndex) {
@@ -536,7 +560,7 @@ void decode_timing(const format::RingImage& image, TextTable& texts, Process& pr
     keep_arrivals(process.starts_seen ? waited : host.sync, process);
     Marks marks = read_marks(image, host.threads);
     process.steps_by_period = marks.steps.empty() && process.step < 0;
-    process.steps = process.steps_by_period ? steps_by_period(process) : std::move(marks.steps);
+    process.steps = process.steps_by_period ? steps_by_period(process, host) : std::move(marks.steps);
     if (process.steps.size() > kMaxSteps) {
         process.steps.erase(process.steps.begin(), process.steps.end() - static_cast<std::ptrdiff_t>(kMaxSteps));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "host_threads.h"
 #include "run_text.h"
 
 namespace titan::analyzer {

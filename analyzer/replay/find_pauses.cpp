@@ -26,6 +26,7 @@ constexpr PauseLimits kLongWork{0.03, 3, 0.6};
 constexpr double kUnevenWork = 0.05;    // share of a step that it costs: all work varies a little
 constexpr double kOfHosts = 0.3;        // share of the pauses: below it is the GPUs that work longer
 constexpr double kLeastRanks = 0.2;     // share of the ranks that pause now and then
+constexpr double kMostOfOne = 0.7;      // share of the pauses on one rank: else they are its own
 constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes no call for
 constexpr double kTogetherShare = 0.6;  // share of the pausing ranks that pause in one step
 constexpr double kAtOnePlace = 0.95;    // share of the pauses
@@ -81,11 +82,20 @@ bool have_one_cause(const CauseSearch& search, const RankSteps& pauses_ns) {
            static_cast<double>(pauses) > kTogetherShare * static_cast<double>(ranks.size() * steps.size());
 }
 
-size_t pausing_ranks(const RankSteps& pauses_ns) {
-    size_t count = 0;
+struct Pauses {
+    size_t ranks = 0;
+    size_t times = 0;
+    size_t most = 0;  // of one rank
+};
+
+Pauses count_pauses(const RankSteps& pauses_ns) {
+    Pauses count;
     for (size_t r = 0; r < pauses_ns.ranks(); ++r) {
         const std::vector<double> own = pauses_ns.of_rank(r);
-        count += std::any_of(own.begin(), own.end(), [](double ns) { return ns > 0; }) ? 1 : 0;
+        const auto times = static_cast<size_t>(std::count_if(own.begin(), own.end(), [](double ns) { return ns > 0; }));
+        count.ranks += times != 0 ? 1 : 0;
+        count.times += times;
+        count.most = std::max(count.most, times);
     }
     return count;
 }
@@ -158,25 +168,25 @@ bool may_wait_for_others(const CauseSearch& search) {
 void find_pauses_of_ranks(CauseSearch& search) {
     const RankSteps usual_ns = search.usual_of_peers(search.left_ns);
     const RankSteps pauses_ns = pauses_of(search, usual_ns, kPlain);
-    const size_t ranks = pausing_ranks(pauses_ns);
-    const auto pauses = static_cast<size_t>(
-        std::count_if(pauses_ns.all().begin(), pauses_ns.all().end(), [](double ns) { return ns > 0; }));
+    const Pauses pauses = count_pauses(pauses_ns);
     const bool are_long = median_pause_ns(pauses_ns) > search.step_ns();
-    if (ranks < 2 || static_cast<double>(ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
-        pauses < std::max(are_long ? kLeastLongPauses : kLeastPauses, ranks) || have_one_cause(search, pauses_ns)) {
+    if (pauses.ranks < 2 || static_cast<double>(pauses.ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
+        pauses.times < std::max(are_long ? kLeastLongPauses : kLeastPauses, pauses.ranks) ||
+        static_cast<double>(pauses.most) > kMostOfOne * static_cast<double>(pauses.times) ||
+        have_one_cause(search, pauses_ns)) {
         return;
     }
     SlowCause cause;
-    cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own", pauses,
-                                         fine_duration_text(median_pause_ns(pauses_ns)), ranks, search.ranks()));
+    cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own",
+                                         pauses.times, fine_duration_text(median_pause_ns(pauses_ns)), pauses.ranks,
+                                         search.ranks()));
     if (search.graph.tells_gpu_work() && share_of(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
         cause.of_class = CauseClass::kUnevenSequences;
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
-        const RankSteps longer_ns = pauses_of(search, usual_ns, kLongWork);
-        const double cost_ns = search.cost_ns(search.without(longer_ns));
+        const double cost_ns = search.cost_ns(search.without(pauses_ns));
         if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search)) {
-            search.add(std::move(cause), longer_ns);
+            search.add(std::move(cause), pauses_of(search, usual_ns, kLongWork));
         }
         return;
     }

@@ -160,6 +160,14 @@ class StreamChains {
         return std::max(end_ns(node.before), end_ns(node.after));
     }
 
+    // For so long its host kept it waiting.
+    double host_ns(uint32_t n) const {
+        return static_cast<double>(std::max<int64_t>(0, raw_[n].entered_ns - since_ns(n)));
+    }
+
+    // How long it took, if its host kept it waiting for half of that time.
+    double rough_ns(uint32_t n) const { return static_cast<double>(raw_[n].ended_ns - since_ns(n)) - host_ns(n) / 2; }
+
     // How long a rank's piece of work takes, or all pieces of the same kernels, where both of their ends are seen.
     struct Seen {
         double mean_ns = 0;
@@ -181,7 +189,7 @@ class StreamChains {
     // By piece.
     std::vector<Seen> seen_of(size_t r) const {
         std::vector<std::vector<double>> took_ns(orders_[r]->size());
-        std::vector<std::vector<double>> rough_ns(orders_[r]->size());
+        std::vector<std::vector<double>> rough(orders_[r]->size());
         std::vector<size_t> times(orders_[r]->size(), 0);
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             const StepNode& node = graph_.nodes[n];
@@ -190,12 +198,11 @@ class StreamChains {
             }
             ++times[raw_[n].piece];
             const auto ran_ns = static_cast<double>(raw_[n].ended_ns - since_ns(n));
-            const auto host_ns = static_cast<double>(std::max<int64_t>(0, raw_[n].entered_ns - since_ns(n)));
-            if (!ends_[n].seen || !is_begin_known(n) || host_ns > kMostlyOfHost * ran_ns) {
+            if (!ends_[n].seen || !is_begin_known(n) || host_ns(n) > kMostlyOfHost * ran_ns) {
                 continue;
             }
-            rough_ns[raw_[n].piece].push_back(ran_ns - host_ns / 2);
-            if (host_ns <= kOfHost * ran_ns) {
+            rough[raw_[n].piece].push_back(rough_ns(n));
+            if (host_ns(n) <= kOfHost * ran_ns) {
                 took_ns[raw_[n].piece].push_back(ran_ns);
             }
         }
@@ -203,9 +210,9 @@ class StreamChains {
         for (size_t piece = 0; piece < took_ns.size(); ++piece) {
             const auto all = static_cast<double>(std::max<size_t>(1, times[piece]));
             const auto often = static_cast<double>(took_ns[piece].size()) / all;
-            const auto roughly_often = static_cast<double>(rough_ns[piece].size()) / all;
-            seen.push_back({middle_mean(std::move(took_ns[piece])), often, middle_mean(std::move(rough_ns[piece])),
-                            roughly_often});
+            const auto roughly_often = static_cast<double>(rough[piece].size()) / all;
+            seen.push_back(
+                {middle_mean(std::move(took_ns[piece])), often, middle_mean(std::move(rough[piece])), roughly_often});
             if (are_filled_in_ && seen_[r][piece].often > 0) {
                 seen.back() = seen_[r][piece];
             }
@@ -231,12 +238,12 @@ class StreamChains {
         const size_t piece = raw_[n].piece;
         for (uint32_t back = 1; back < order.size(); ++back) {
             const size_t lead = (piece + order.size() - back) % order.size();
-            if (order[lead].is_call() || seen_[r][lead].often < kMostlySeen) {
+            if (order[lead].is_call() || seen_[r][lead].roughly_often < kMostlySeen) {
                 continue;
             }
             const uint32_t before = node_before(r, n, back);
             const bool tells = before != kNoIndex && ends_[before].seen && is_begin_known(before);
-            return !tells ? 0 : static_cast<double>(raw_[before].ended_ns - since_ns(before)) / seen_[r][lead].mean_ns;
+            return tells ? rough_ns(before) / seen_[r][lead].rough_ns : 0;
         }
         return 0;
     }

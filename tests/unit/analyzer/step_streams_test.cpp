@@ -247,6 +247,30 @@ TEST_CASE("streams: where their work is overwritten, the steps that are left tel
     CHECK(pieces_of(two_buckets, spec).empty());
 }
 
+TEST_CASE("streams: where all calls of an unmarked job are equal, the launches between them tell where a step begins") {
+    const auto steps_of = [](int launches_first) {
+        Streams streams;
+        for (int step = 0; step < 12; ++step) {
+            for (int bucket = 0; bucket < 3; ++bucket) {
+                const int logged = step % 5 == 0 ? 1 : 0;  // a few more launches make no other step
+                for (int i = 0; i < (bucket == 0 ? launches_first + logged : 2); ++i) {
+                    streams.kernel(kCompute);
+                }
+                streams.call(kCompute);
+            }
+        }
+        return streams.process();
+    };
+    const analyzer::Process process = steps_of(20);
+    CHECK(process.steps_by_period);
+    REQUIRE(process.steps.size() >= 9);
+    for (size_t i = 1; i < process.steps.size(); ++i) {
+        CHECK(process.steps[i].first_call - process.steps[i - 1].first_call == 3);
+        CHECK(process.steps[i].step == process.steps[i - 1].step + 1);
+    }
+    CHECK(steps_of(2).steps.empty());  // nothing tells the calls apart
+}
+
 TEST_CASE("streams: records that make no sense make no order, and no harm") {
     CHECK(text_of(pieces_of([](Streams& streams, int) {
               streams.wait(77, kBeside);  // never recorded
