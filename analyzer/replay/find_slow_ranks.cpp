@@ -15,11 +15,12 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr double kLeastExcess = 0.02;  // share of a step
-constexpr double kAboveSpread = 2;     // times what steps of one rank differ by
-constexpr double kMostOfHost = 0.7;    // share of a host's ranks
-constexpr double kHalfOfHost = 0.5;    // where it has stages of a pipeline, one of which hides that the other is late
-constexpr double kLikeItsHost = 0.4;   // share of the mean of its host's ranks
+constexpr double kLeastExcess = 0.02;          // share of a step
+constexpr double kLeastExcessFilledIn = 0.04;  // where times of other steps were filled in
+constexpr double kAboveSpread = 2;             // times what steps of one rank differ by
+constexpr double kMostOfHost = 0.7;            // share of a host's ranks
+constexpr double kHalfOfHost = 0.5;   // where it has stages of a pipeline, one of which hides that the other is late
+constexpr double kLikeItsHost = 0.4;  // share of the mean of its host's ranks
 constexpr size_t kFewSuspects = 32;
 constexpr double kMostlyHost = 0.4;  // share of the excess that the host was busy longer
 constexpr size_t kAsOften = 3;       // long pauses are a rank's own if no other has a third as many
@@ -104,7 +105,8 @@ class SlowRanks {
             }
         }
         ShapeLimits limits;
-        limits.least_ns = std::max(kLeastExcess * search_.step_ns(), kAboveSpread * spread_of_changing(changes_ns));
+        const double least = search_.sees_each_launch() ? kLeastExcess : kLeastExcessFilledIn;
+        limits.least_ns = std::max(least * search_.step_ns(), kAboveSpread * spread_of_changing(changes_ns));
         limits.length_ns = search_.step_ns();
         limits.seen_ns = search_.step_ns() * static_cast<double>(search_.steps());
         limits.trials = static_cast<double>(suspects.size());

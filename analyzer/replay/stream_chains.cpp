@@ -138,6 +138,17 @@ class StreamChains {
                 }
             }
         }
+        // What waits for the work had not begun before it ended, and had ended by when its own end is bounded.
+        for (uint32_t n = graph_.begin[r + 1]; n-- > graph_.begin[r];) {
+            const int64_t by_ns = raw_[n].is_call() ? raw_[n].arrived_ns
+                                  : ends_[n].seen   ? std::min(raw_[n].ended_ns, ends_[n].latest_ns)
+                                                    : ends_[n].latest_ns;
+            for (const uint32_t work : {graph_.nodes[n].before, graph_.nodes[n].after}) {
+                if (work != kNoIndex && !raw_[work].is_call()) {
+                    ends_[work].latest_ns = std::min(ends_[work].latest_ns, by_ns);
+                }
+            }
+        }
         // Another call behind it came before that: the one that seemed not to queue did.
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             ends_[n].seen &= raw_[n].ended_ns - graph_.known_ns[r] <= ends_[n].latest_ns;
@@ -224,9 +235,9 @@ class StreamChains {
         seen_.resize(graph_.ranks());
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             seen_[r] = seen_of(r);
-            if (!are_filled_in_) {
-                learn_where_long(r);
-            }
+        }
+        if (!are_filled_in_) {
+            learn_where_long();
         }
         compare();
     }
@@ -249,22 +260,29 @@ class StreamChains {
     }
 
     // Lengths that are uneven: who has the longest shows it, the others wait.
-    void learn_where_long(size_t r) {
-        std::vector<std::vector<double>> times(orders_[r]->size());
-        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-            if (!raw_[n].is_call() && ends_[n].seen && is_begin_known(n) &&
-                seen_[r][raw_[n].piece].often < kOftenSeen) {
-                if (const double before = times_before(r, n); before > 0) {
-                    times[raw_[n].piece].push_back(before);
+    void learn_where_long() {
+        std::map<std::pair<uint32_t, uint32_t>, std::vector<double>> times;  // by role and piece
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                if (!raw_[n].is_call() && ends_[n].seen && is_begin_known(n) && is_seldom(r, raw_[n].piece)) {
+                    if (const double before = times_before(r, n); before > 0) {
+                        times[{graph_.roles[r], raw_[n].piece}].push_back(before);
+                    }
                 }
             }
         }
-        for (size_t piece = 0; piece < times.size(); ++piece) {
-            const bool enough = times[piece].size() >= kLeastOften;
-            const double middle = median_of(std::move(times[piece]));
-            seen_[r][piece].times = enough && middle > kSeenWhereLong ? middle : 1;
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            for (uint32_t piece = 0; piece < seen_[r].size(); ++piece) {
+                const auto found = times.find({graph_.roles[r], piece});
+                if (found != times.end() && is_seldom(r, piece) && found->second.size() >= kLeastOften) {
+                    const double middle = median_of(found->second);
+                    seen_[r][piece].times = middle > kSeenWhereLong ? middle : 1;
+                }
+            }
         }
     }
+
+    bool is_seldom(size_t r, size_t piece) const { return seen_[r][piece].often < kOftenSeen; }
 
     void compare() {
         // A role is a hash of the order, too: what a damaged record makes of it need not be as long.

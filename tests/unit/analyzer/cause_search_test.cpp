@@ -287,3 +287,42 @@ TEST_CASE("streams: work that is seen only where it takes long is not taken to b
         }
     }
 }
+
+TEST_CASE("streams: hidden work had ended by when the work behind it was seen to end") {
+    constexpr int64_t kMsNs = 1'000'000;
+    const std::vector<analyzer::StreamPiece> pieces{{11, format::kNoIndex, {}, 1, 0},
+                                                    {0, 0, format::OpKind::kAllReduce, 2, 1},
+                                                    {11, format::kNoIndex, {}, 2, 0},  // as the first, but shorter
+                                                    {12, format::kNoIndex, {}, 1, 0},
+                                                    {0, 0, format::OpKind::kAllReduce, 3, 1}};
+    const auto all = static_cast<uint32_t>(pieces.size());
+    StepGraph graph;
+    graph.processes = graph.roles = {0};
+    graph.known_ns = {1000};
+    graph.begin = {0, kTableSteps * all};
+    graph.steps = kTableSteps;
+    graph.nodes.resize(graph.begin.back());
+    std::vector<analyzer::RawNode> raw(graph.begin.back());
+    for (uint32_t n = 0; n < raw.size(); ++n) {
+        const uint32_t step = n / all, piece = n % all;
+        const int64_t begin_ns = int64_t{1000 + 50 * step} * kMsNs;
+        raw[n].step = graph.nodes[n].step = step;
+        raw[n].piece = graph.nodes[n].slot = piece;
+        if (pieces[piece].is_call()) {
+            const bool first = piece == 1;
+            raw[n] = {0,
+                      begin_ns + (first ? 20 : 33) * kMsNs,
+                      begin_ns + (first ? 30 : 50) * kMsNs,
+                      step,
+                      0,
+                      format::OpKind::kAllReduce};
+            raw[n].piece = piece;
+        }
+    }
+    std::vector<std::vector<uint32_t>> came;
+    chain_by_streams({&pieces}, raw, came, graph);
+    for (uint32_t step = 1; step < kTableSteps; ++step) {
+        CHECK(raw[step * all + 3].ended_ns == raw[step * all + 4].arrived_ns);
+        CHECK(raw[step * all + 2].ended_ns <= raw[step * all + 3].ended_ns);
+    }
+}
