@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kTimesLike = 1.4;          // times as long as its like
 constexpr double kTimesLikeExchange = 2.2;  // likewise, of messages whose sizes together are known to a factor of 2
+constexpr double kTimesOfTwo = 2;           // likewise, where there is one other
 constexpr double kLeastLike = 2;            // other routes
 constexpr double kLeastNs = 100'000;        // longer than its like
 constexpr double kAboveKnown = 2;           // and than what the method of observing resolves
@@ -157,16 +158,19 @@ class SlowLinks {
         return first;
     }
 
-    // Beside their like where there are enough of it, else beside their own past.
+    // Beside their like where there are enough of it, else beside their own past. Of two over as many hosts the faster
+    // one tells what is usual.
     void judge(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
         std::vector<double> medians;
         for (const Route& route : routes) {
             medians.push_back(route.median_ns);
         }
-        const bool has_like = static_cast<double>(routes.size()) > kLeastLike;
-        const double like_ns = median_of(medians);
+        const bool are_two = routes.size() == 2 && hosts_of(routes[0].of).size() == hosts_of(routes[1].of).size();
+        const bool has_like = are_two || static_cast<double>(routes.size()) > kLeastLike;
+        const double like_ns = are_two ? quantile_of(medians, 0) : median_of(medians);
         for (Route& route : routes) {
-            if (has_like ? is_slow(route, like_ns) : is_slow_since(route)) {
+            const double times = are_two ? std::max(kTimesOfTwo, times_like(route)) : times_like(route);
+            if (has_like ? is_slow(route, like_ns, times) : is_slow_since(route)) {
                 slow.push_back(&route);
             }
         }
@@ -181,17 +185,18 @@ class SlowLinks {
         }
     }
 
-    bool is_slow(Route& route, double usual_ns) const {
+    static double times_like(const Route& route) { return route.of.is_exchange() ? kTimesLikeExchange : kTimesLike; }
+
+    bool is_slow(Route& route, double usual_ns, double times) const {
         route.usual_ns = usual_ns;
         route.first_step = onset(route, usual_ns);
         route.slow_ns = median_in(route, route.first_step, search_.compared());
-        const double times = route.of.is_exchange() ? kTimesLikeExchange : kTimesLike;
         return route.first_step + 2 < search_.compared() && route.slow_ns > times * usual_ns &&
                route.slow_ns > usual_ns + least_ns_;
     }
 
     bool is_slow_since(Route& route) const {
-        return is_slow(route, quantile_of(route.ran_ns, 0.1)) && route.first_step >= 2;
+        return is_slow(route, quantile_of(route.ran_ns, 0.1), times_like(route)) && route.first_step >= 2;
     }
 
     std::set<std::string> hosts_of(const StepRoute& route) const {

@@ -1,6 +1,7 @@
 // What recognisers make of a job that is given as a table: how long each rank works by itself in each step.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <functional>
 #include <map>
 
@@ -125,6 +126,33 @@ TableJob exchanging(const std::function<double(int rank, int other)>& run_ms) {
         }
     }
     graph.piece_begin.push_back(static_cast<uint32_t>(graph.pieces.size()));
+    graph.step_ns = replay(graph, recorded_durations(graph));
+    return job;
+}
+
+// The same in two groups of four ranks: so long the all_reduce of each takes.
+TableJob halved(const std::array<double, 2>& run_ms) {
+    TableJob job([](int, uint32_t) { return kWorkMs; });
+    StepGraph& graph = job.graph;
+    graph.routes.push_back(graph.routes.front());
+    graph.routes.back().communicator = 1;
+    graph.meeting_size.assign(size_t{2} * kTableSteps, kTableRanks / 2);
+    graph.meeting_route.clear();
+    for (uint32_t step = 0; step < kTableSteps; ++step) {
+        graph.meeting_route.insert(graph.meeting_route.end(), {0, 1});
+    }
+    job.run.communicators.resize(2);
+    for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
+        const uint32_t group = rank / (kTableRanks / 2);
+        job.run.communicators[group].size = kTableRanks / 2;
+        job.run.communicators[group].members.push_back({rank, 0});
+        job.run.processes[rank].members.emplace_back().global_rank = static_cast<int>(rank);
+        for (uint32_t step = 0; step < kTableSteps; ++step) {
+            const uint32_t n = graph.begin[rank] + step;
+            graph.pieces[n] = 2 * step + group;
+            graph.nodes[n].run_ns = static_cast<float>(run_ms[group] * kTableMs);
+        }
+    }
     graph.step_ns = replay(graph, recorded_durations(graph));
     return job;
 }
@@ -275,6 +303,14 @@ TEST_CASE("links: one slow pair of an all-to-all shows on the two ranks whose ex
     CHECK(causes.front().hosts.empty());  // other ranks of that host are as fast as ever
     CHECK(causes.front().cost_ns == doctest::Approx(7.5 * kTableMs).epsilon(0.02));
     CHECK(exchanging([](int, int) { return 1.5; }).causes_by(find_slow_links).empty());
+}
+
+TEST_CASE("links: of two groups the one whose calls take twice as long is slow") {
+    const std::vector<SlowCause> causes = halved({5, 16}).causes_by(find_slow_links);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().ranks == std::vector<int>{4, 5, 6, 7});
+    CHECK(causes.front().cost_ns == doctest::Approx(11 * kTableMs / 2).epsilon(0.02));  // half of the ranks wait
+    CHECK(halved({5, 8}).causes_by(find_slow_links).empty());
 }
 
 TEST_CASE("streams: work that is seen only where it takes long is not taken to be as long where it is not seen") {
