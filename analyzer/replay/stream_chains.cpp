@@ -237,26 +237,35 @@ class StreamChains {
             seen_[r] = seen_of(r);
         }
         if (!are_filled_in_) {
+            for (size_t r = 0; r < graph_.ranks(); ++r) {
+                leads_.push_back(leads_of(r));
+            }
             learn_where_long();
         }
         compare();
     }
 
-    // The last work before the node that is seen in nearly each step: how many times as long as usual it was then; 0:
-    // nothing tells.
-    double times_before(size_t r, uint32_t n) const {
+    // How many pieces before each piece the last work is that is seen in nearly each step; 0: there is none.
+    std::vector<uint32_t> leads_of(size_t r) const {
         const std::vector<StreamPiece>& order = *orders_[r];
-        const size_t piece = raw_[n].piece;
-        for (uint32_t back = 1; back < order.size(); ++back) {
-            const size_t lead = (piece + order.size() - back) % order.size();
-            if (order[lead].is_call() || seen_[r][lead].roughly_often < kMostlySeen) {
-                continue;
-            }
-            const uint32_t before = node_before(r, n, back);
-            const bool tells = before != kNoIndex && ends_[before].seen && is_begin_known(before);
-            return tells ? rough_ns(before) / seen_[r][lead].rough_ns : 0;
+        std::vector<uint32_t> leads(order.size(), 0);
+        uint32_t back = 0;
+        for (size_t i = 0; i < 2 * order.size(); ++i) {  // twice: the first ones follow those of the step before
+            const size_t piece = i % order.size();
+            leads[piece] = back;
+            const bool is_lead = !order[piece].is_call() && seen_[r][piece].roughly_often >= kMostlySeen;
+            back = is_lead ? 1 : back == 0 ? 0 : back + 1;
         }
-        return 0;
+        return leads;
+    }
+
+    // How many times as long as usual that work was; 0: nothing tells.
+    double times_before(size_t r, uint32_t n) const {
+        const uint32_t before = node_before(r, n, leads_[r][raw_[n].piece]);
+        if (before == kNoIndex || !ends_[before].seen || !is_begin_known(before)) {
+            return 0;
+        }
+        return rough_ns(before) / seen_[r][raw_[before].piece].rough_ns;
     }
 
     // Lengths that are uneven: who has the longest shows it, the others wait.
@@ -478,6 +487,7 @@ class StreamChains {
     std::vector<End> ends_;
     bool are_filled_in_ = false;
     std::vector<std::vector<Seen>> seen_;                         // by rank and piece
+    std::vector<std::vector<uint32_t>> leads_;                    // likewise
     std::vector<double> shares_;                                  // by rank: its work beside that of its peers
     std::map<std::pair<uint32_t, uint32_t>, Seen> usual_;         // by role and piece, of a rank of share 1
     std::vector<std::unordered_map<uint64_t, Seen>> of_kernels_;  // by rank
