@@ -113,7 +113,7 @@ class Instrumented(harness.Case):
 
     def test_an_abort_while_others_wait(self):
         # On a busy machine a step before the fault may take that long already: the abort is what counts here.
-        self.job("--threads", "--ranks", "4", "--tp", "2", "--graphs", "--hang-timeout-s", "2", status=5, least=20,
+        self.job("--threads", "--ranks", "4", "--tp", "2", "--graphs", "--hang-timeout-s", "5", status=5, least=20,
                  faults="skip rank=1 comm=dp step=9", TITANTRACE_TIMEOUT_S="1")
 
 

@@ -230,7 +230,9 @@ class Several(Watched):
                 for run, fault in (("hangs", HANG), ("works", ""))}
         self.wait_verdict(run="hangs")
         harness.wait_for(pathlib.Path(f"{self.told}.hangs").exists, 20, "it is told")
-        self.assertEqual([len(self.lines(runs[run])) for run in ("hangs", "works")], [1, 0])
+        # On a busy machine a communicator whose creation takes its time is a hang before this one.
+        self.assertTrue(all("on run hangs" in line for line in self.lines(runs["hangs"])))
+        self.assertEqual(self.lines(runs["works"]), [])
         # Dumps that it was asked for are of its own, and no hang.
         self.dump("--job", "works")
         self.assertEqual(len(self.place.dump_files("works")), 4)
