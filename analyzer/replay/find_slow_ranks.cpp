@@ -40,7 +40,8 @@ class SlowRanks {
 
     void find() {
         std::vector<Suspect> suspects = all_suspects();
-        judge(suspects);
+        ShapeLimits limits = limits_of(suspects);
+        judge(suspects, limits);
         const std::set<std::string> hosts = of_hosts_ ? std::set<std::string>() : struck_hosts(suspects);
         for (const Suspect& suspect : suspects) {
             if (suspect.shape.pattern != LatePattern::kNone &&
@@ -48,6 +49,9 @@ class SlowRanks {
                            : !hosts.contains(search_.process(suspect.ranks.front()).host))) {
                 tell(suspect);
             }
+        }
+        if (!search_.graph.has_unseen()) {
+            tell_long_pauses(suspects, limits);
         }
     }
 
@@ -97,7 +101,7 @@ class SlowRanks {
         return hosts;
     }
 
-    void judge(std::vector<Suspect>& suspects) const {
+    ShapeLimits limits_of(const std::vector<Suspect>& suspects) const {
         std::vector<double> changes_ns;  // from one step to the next
         for (const Suspect& suspect : suspects) {
             for (size_t i = 1; i < suspect.excess_ns.size(); ++i) {
@@ -110,6 +114,10 @@ class SlowRanks {
         limits.length_ns = search_.step_ns();
         limits.seen_ns = search_.step_ns() * static_cast<double>(search_.steps());
         limits.trials = static_cast<double>(suspects.size());
+        return limits;
+    }
+
+    void judge(std::vector<Suspect>& suspects, const ShapeLimits& limits) const {
         std::vector<double> rates;
         for (const Suspect& suspect : suspects) {
             const auto late = std::count_if(suspect.excess_ns.begin(), suspect.excess_ns.end(),
@@ -129,28 +137,34 @@ class SlowRanks {
                 suspects[i].shape = known_shape(suspects[i].ranks.front());
             }
         }
-        if (!search_.graph.has_unseen()) {
-            judge_long_pauses(suspects, limits);
-        }
     }
 
-    // Of the one that has far more of them than all others.
-    static void judge_long_pauses(std::vector<Suspect>& suspects, const ShapeLimits& limits) {
-        std::vector<LateShape> shapes;
-        for (const Suspect& suspect : suspects) {
-            shapes.push_back(shape_of_long_pauses(suspect.excess_ns, limits));
+    // Those of the one that has far more of them than all others, long beside a step without what was told before.
+    void tell_long_pauses(std::vector<Suspect>& suspects, ShapeLimits limits) {
+        for (const SlowCause& cause : search_.causes) {
+            limits.length_ns -= cause.cost_ns;
         }
-        const auto most = std::max_element(shapes.begin(), shapes.end(),
-                                           [](const LateShape& a, const LateShape& b) { return a.hits < b.hits; });
-        const auto as_often = std::count_if(
-            shapes.begin(), shapes.end(), [&](const LateShape& shape) { return shape.hits * kAsOften >= most->hits; });
-        if (most == shapes.end() || as_often > 1) {
+        Suspect* most = nullptr;
+        std::vector<size_t> hits;
+        for (Suspect& suspect : suspects) {
+            if (suspect.shape.pattern != LatePattern::kNone) {
+                continue;
+            }
+            const LateShape shape = shape_of_long_pauses(suspect.excess_ns, limits);
+            hits.push_back(shape.hits);
+            if (shape.hits > (most == nullptr ? 0 : most->shape.hits)) {
+                suspect.shape = shape;
+                most = &suspect;
+            }
+        }
+        if (most == nullptr) {
             return;
         }
-        Suspect& suspect = suspects[static_cast<size_t>(most - shapes.begin())];
-        if (suspect.shape.pattern == LatePattern::kNone) {
-            suspect.shape = *most;
-            suspect.pauses = true;
+        const auto as_often =
+            std::count_if(hits.begin(), hits.end(), [&](size_t of) { return of * kAsOften >= most->shape.hits; });
+        if (as_often == 1 && (!of_hosts_ || strikes_whole_host(*most))) {
+            most->pauses = true;
+            tell(*most);
         }
     }
 

@@ -254,6 +254,18 @@ TEST_CASE("pauses: a few long ones of one rank are its own, and cost what the ot
     CHECK(short_ones.causes_by(find_slow_ranks).empty());
 }
 
+TEST_CASE("pauses: beside a slow GPU those of another rank are as long as they are beside a step without it") {
+    const TableJob job([](int rank, uint32_t step) {
+        const double paused_ms = rank == 3 && is_among(step, {7, 12}) ? 150 : rank == 3 && step == 30 ? 35 : 0;
+        return varied(rank, step) * (rank == 6 ? 2 : 1) + paused_ms;
+    });
+    const std::vector<SlowCause> causes = job.causes_by(find_slow_ranks);
+    REQUIRE(causes.size() == 2);
+    CHECK(causes.front().ranks == std::vector<int>{6});
+    CHECK(causes.back().of_class == CauseClass::kPauses);
+    CHECK(causes.back().ranks == std::vector<int>{3});
+}
+
 TEST_CASE("pauses: those of a few ranks at different steps are no rank's own") {
     const TableJob job([](int rank, uint32_t step) {
         const bool first = rank == 3 && is_among(step, {7, 12});
