@@ -9,11 +9,11 @@
 #include "break_tie.h"
 #include "call_order.h"
 #include "causes.h"
+#include "expected.h"
 #include "explain.h"
 #include "host/words.h"
 #include "ids_apart.h"
 #include "later_step.h"
-#include "match.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "expected.h"
 #include "explain.h"
 #include "host/words.h"
-#include "match.h"
 #include "skipped_call.h"
 
 namespace titan::analyzer {

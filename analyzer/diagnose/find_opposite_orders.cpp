@@ -7,9 +7,9 @@
 #include <map>
 
 #include "call_order.h"
+#include "expected.h"
 #include "explain.h"
 #include "host/words.h"
-#include "match.h"
 
 namespace titan::analyzer {
 namespace {
