@@ -1,7 +1,6 @@
 #include "break_tie.h"
 
 #include <algorithm>
-#include <set>
 
 #include "expected.h"
 #include "host/words.h"
@@ -41,6 +40,17 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     finding.confidence =
         std::min(finding.confidence, odd->siblings.empty() ? Confidence::kPossible : Confidence::kLikely);
     return true;
+}
+
+std::set<uint32_t> deviating_in(const Evidence& evidence, uint32_t node) {
+    std::set<uint32_t> deviating;
+    for (const Waiter& waiter : evidence.graph.nodes[node].waiting) {
+        if (waiter.entry != nullptr &&
+            precedent_of(evidence.run.process(waiter.member), *waiter.entry) == Precedent::kDeviates) {
+            deviating.insert(waiter.member.process);
+        }
+    }
+    return deviating;
 }
 
 }  // namespace titan::analyzer
