@@ -1,9 +1,8 @@
 #include "break_tie.h"
 
 #include <algorithm>
-#include <set>
 
-#include "deviation.h"
+#include "expected.h"
 #include "host/words.h"
 #include "run_text.h"
 
@@ -24,21 +23,34 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     for (const uint32_t node : nodes) {
         communicators.insert(evidence.graph.nodes[node].communicator);
     }
-    const auto odd = only_deviating(evidence.run, finding.ranks, {communicators.begin(), communicators.end()});
+    const auto odd = only_edit(evidence.run, finding.ranks, {communicators.begin(), communicators.end()});
     if (!odd) {
         return false;
     }
     const Process& process = evidence.run.processes[odd->process];
     const CallSignature& made = process.history[odd->place];
+    const CallSignature& expected = odd->instead.front();
     finding.ranks = {process.rank};
-    finding.evidence.push_back(odd->peers.empty()
+    finding.evidence.push_back(odd->siblings.empty()
                                    ? phrase("{} called {} where it always called {} after the same calls before",
-                                            rank_fact(process.rank), op_text(made.kind), op_text(odd->expected))
+                                            rank_fact(process.rank), op_text(made.kind), op_text(expected.kind))
                                    : phrase("{} called {} where {}, which {} the same part, called {}",
-                                            rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->peers),
-                                            verb_form(odd->peers.size(), "plays", "play"), op_text(odd->expected)));
-    finding.confidence = std::min(finding.confidence, odd->peers.empty() ? Confidence::kPossible : Confidence::kLikely);
+                                            rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->siblings),
+                                            verb_form(odd->siblings.size(), "plays", "play"), op_text(expected.kind)));
+    finding.confidence =
+        std::min(finding.confidence, odd->siblings.empty() ? Confidence::kPossible : Confidence::kLikely);
     return true;
+}
+
+std::set<uint32_t> deviating_in(const Evidence& evidence, uint32_t node) {
+    std::set<uint32_t> deviating;
+    for (const Waiter& waiter : evidence.graph.nodes[node].waiting) {
+        if (waiter.entry != nullptr &&
+            precedent_of(evidence.run.process(waiter.member), *waiter.entry) == Precedent::kDeviates) {
+            deviating.insert(waiter.member.process);
+        }
+    }
+    return deviating;
 }
 
 }  // namespace titan::analyzer

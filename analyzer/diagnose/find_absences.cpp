@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "captures.h"
+#include "expected.h"
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"

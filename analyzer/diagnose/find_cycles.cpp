@@ -13,7 +13,6 @@
 #include "host/words.h"
 #include "ids_apart.h"
 #include "later_step.h"
-#include "match.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
 
@@ -190,24 +189,6 @@ std::vector<int> held_ranks(const Evidence& evidence, const Edge& edge, uint32_t
     return ranks;
 }
 
-Precedent precedent_in(const Evidence& evidence, MemberRef held, uint32_t holder) {
-    Precedent precedent = Precedent::kUnknown;
-    bool others_deviate = false;
-    for (const Waiter& waiter : evidence.graph.nodes[holder].waiting) {
-        if (waiter.entry == nullptr) {
-            continue;
-        }
-        const Precedent of_this = precedent_of(evidence.run.processes[waiter.member.process], *waiter.entry);
-        if (waiter.member.process == held.process) {
-            precedent = of_this;
-        } else {
-            others_deviate |= of_this == Precedent::kDeviates;
-        }
-    }
-    // If other ranks do the same there, it belongs to the program, although not to every step.
-    return precedent == Precedent::kDeviates && others_deviate ? Precedent::kAsBefore : precedent;
-}
-
 // In a cycle every rank waits for another. The order of the minority is called wrong; else the order that differs from
 // what that rank did before. If neither decides, all ranks are named.
 void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, bool only_p2p, Finding& finding) {
@@ -227,7 +208,8 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
             smallest = held.size();
             fewest = held;
         }
-        if (precedent_in(evidence, edge.via, next.from) == Precedent::kDeviates) {
+        // If other ranks do the same there, it belongs to the program, although not to every step.
+        if (deviating_in(evidence, next.from) == std::set{edge.via.process}) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
         if (evidence.graph.nodes[edge.from].kind == WaitKind::kPointToPoint &&

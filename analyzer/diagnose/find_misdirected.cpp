@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "break_tie.h"
 #include "explain.h"
 #include "host/words.h"
-#include "match.h"
 #include "skipped_call.h"
 
 namespace titan::analyzer {
@@ -53,13 +53,8 @@ bool is_held_by_nothing_else(const Evidence& evidence, uint32_t index, const Abs
 }
 
 bool does_as_before(const Evidence& evidence, MemberRef member, const std::vector<uint32_t>& nodes) {
-    return std::none_of(nodes.begin(), nodes.end(), [&](uint32_t node) {
-        const auto& waiting = evidence.graph.nodes[node].waiting;
-        return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
-            return waiter.member.process == member.process && waiter.entry != nullptr &&
-                   precedent_of(evidence.run.process(member), *waiter.entry) == Precedent::kDeviates;
-        });
-    });
+    return std::none_of(nodes.begin(), nodes.end(),
+                        [&](uint32_t node) { return deviating_in(evidence, node).contains(member.process); });
 }
 
 // The node in which the usual peer waits for the half that the caller made with another; UINT32_MAX where there is

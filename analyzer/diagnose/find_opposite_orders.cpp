@@ -6,10 +6,10 @@
 #include <iterator>
 #include <map>
 
+#include "break_tie.h"
 #include "call_order.h"
 #include "explain.h"
 #include "host/words.h"
-#include "match.h"
 
 namespace titan::analyzer {
 namespace {
@@ -21,13 +21,8 @@ struct Orders {
 
 // Did each of these ranks begin with the other call before? Then its order now is the new one.
 bool changed_order(const Evidence& evidence, const std::vector<MemberRef>& members, uint32_t first) {
-    return std::all_of(members.begin(), members.end(), [&](MemberRef ref) {
-        const auto& waiting = evidence.graph.nodes[first].waiting;
-        return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
-            return waiter.member.process == ref.process && waiter.entry != nullptr &&
-                   precedent_of(evidence.run.process(waiter.member), *waiter.entry) == Precedent::kDeviates;
-        });
-    });
+    const std::set<uint32_t> deviating = deviating_in(evidence, first);
+    return std::all_of(members.begin(), members.end(), [&](MemberRef ref) { return deviating.contains(ref.process); });
 }
 
 void add_opposite_order(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings, uint32_t a,

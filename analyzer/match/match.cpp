@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "call_order.h"
-#include "call_predictor.h"
 #include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
@@ -499,31 +498,6 @@ std::vector<Mismatch> find_mismatches(const Run& run) {
         }
     }
     return all;
-}
-
-const CallSignature* expected_next(const Process& process) {
-    const History& history = process.history;
-    const auto found = predict(history.size(), [&](size_t i, size_t j) {
-        const CallSignature& a = history[i];
-        const CallSignature& b = history[j];
-        return a.row == b.row && a.kind == b.kind && a.peer == b.peer;
-    });
-    return found ? &history[*found] : nullptr;
-}
-
-Precedent precedent_of(const Process& process, const Entry& entry) {
-    const History& history = process.history;
-    const auto same = [&](size_t i, size_t j) {
-        const CallSignature& a = history[i];
-        const CallSignature& b = history[j];
-        return a.row == b.row && a.kind == b.kind;
-    };
-    const auto found = predict(entry.place, same);
-    if (!found) {
-        return Precedent::kUnknown;
-    }
-    return same(*found, entry.place) || has_followed_before(entry.place, same) ? Precedent::kAsBefore
-                                                                               : Precedent::kDeviates;
 }
 
 }  // namespace titan::analyzer

@@ -32,11 +32,4 @@ std::vector<Mismatch> find_mismatches(const Run& run);
 // The step of a member's collective, -1 unknown.
 int32_t step_at(const Process& process, const Member& member, uint64_t sequence);
 
-// Compares the entry with what the process did before in the same place of its own history: frameworks repeat their
-// steps. Looks at communicator and operation only.
-enum class Precedent : uint8_t { kUnknown, kAsBefore, kDeviates };
-Precedent precedent_of(const Process& process, const Entry& entry);
-// The earlier call in the place of the process's next one, judged by its own history. Null if that tells nothing.
-const CallSignature* expected_next(const Process& process);
-
 }  // namespace titan::analyzer

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "call_predictor.h"
+#include "expected.h"
 #include "match.h"
 #include "replays.h"
 
@@ -33,12 +33,12 @@ Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b
     return agreement;
 }
 
-// The place in the member's past of the call that its own history leads one to expect at `sequence`.
+// The index in the member's log of the call that its own history leads one to expect at `sequence`.
 std::optional<size_t> expected_place(const Run& run, MemberRef ref, uint64_t sequence) {
-    const History& history = run.process(ref).history;
-    const CallLog& log = run.member(ref).call_log;
-    return predict(log.lower_bound(sequence),
-                   [&](size_t i, size_t j) { return same_arguments(history[log.place(i)], history[log.place(j)]); });
+    const size_t end = run.member(ref).call_log.lower_bound(sequence);
+    const Past past = Past::of_member(run.process(ref), run.member(ref), end);
+    const auto expected = past.usual(past.size());
+    return expected ? std::optional(end - past.size() + *expected) : std::nullopt;
 }
 
 // Do the two stretches belong to the same steps, as far as both tell?

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "call_order.h"
-#include "call_predictor.h"
+#include "expected.h"
 
 namespace titan::analyzer {
 namespace {

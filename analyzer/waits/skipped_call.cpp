@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "call_order.h"
-#include "call_predictor.h"
 #include "captures.h"
+#include "expected.h"
 #include "host_clocks.h"
 #include "host_threads.h"
 #include "later_step.h"
@@ -146,20 +146,6 @@ bool are_of_other_threads(const Process& process, const Entry* call, OpKind kind
            });
 }
 
-// The newest places of the history, in order: all of them, or those of the thread that made this call.
-std::vector<uint32_t> places_of_thread(const Process& process, const Entry* call) {
-    const History& history = process.history;
-    const size_t most = kMaxHistory + kMaxContext;
-    std::vector<uint32_t> places;
-    for (uint32_t place = history.size(); place-- > 0 && places.size() < most;) {
-        if (process.callers.size() < 2 || call == nullptr || history[place].thread == call->thread) {
-            places.push_back(place);
-        }
-    }
-    std::reverse(places.begin(), places.end());
-    return places;
-}
-
 // The newest activity of the threads that make its calls: others, such as PyTorch's watchdog, poll for ever.
 int64_t newest_of_callers_ns(const Process& process) {
     int64_t newest = process.entries.empty() ? 0 : process.entries.back().entered_ns;
@@ -173,38 +159,27 @@ int64_t newest_of_callers_ns(const Process& process) {
 
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node) {
     constexpr size_t kLookedAt = 64;
-    if (node.waiting.empty() || node.waiting.front().entry == nullptr || absent.row == kNoIndex) {
+    const Process& process = run.process(absent);
+    if (node.waiting.empty() || node.waiting.front().entry == nullptr || absent.row == kNoIndex ||
+        process.history.size() == 0) {
         return false;
     }
-    const Process& process = run.process(absent);
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
-    const History& history = process.history;
-    const std::vector<uint32_t> places = places_of_thread(process, newest_call_of(process, absent.row));
-    const auto same = [&](size_t i, size_t j) {
-        const CallSignature& one = history[places[i]];
-        const CallSignature& other = history[places[j]];
-        return one.row == other.row && one.kind == other.kind && one.peer == other.peer && one.count == other.count;
-    };
+    const Entry* own = newest_call_of(process, absent.row);
+    const Past past = Past::of_thread(process, own == nullptr ? process.history.size() - 1 : own->place);
     // Goes back from the newest call, as long as the missing one was not made. The member must have gone on after the
     // call that stands in its place, or it may only have changed the order; and it must not be steps behind. Calls that
     // end communicators, above all a watchdog's abort, are no step of the program.
-    size_t size = places.size();
-    while (size > 0 && !format::moves_data(history[places[size - 1]].kind)) {
+    size_t size = past.size();
+    while (size > 0 && !format::moves_data(past[size - 1].kind)) {
         --size;
     }
-    for (size_t i = size; i-- > 0 && size - i <= kLookedAt;) {
-        const uint32_t place = places[i];
-        if (history[place].captured) {
+    for (size_t i = size; i-- > 0 && size - i <= kLookedAt && !missing.is(past[i]);) {
+        if (i + 1 == size || process.history.steps.at(past.place(i)) < node.waiting.front().entry->step) {
             continue;
         }
-        if (missing.is(history[place])) {
-            return false;
-        }
-        if (i + 1 == size || history.steps.at(place) < node.waiting.front().entry->step) {
-            continue;
-        }
-        const auto expected = predict(i, same);
-        if (expected && missing.is(history[places[*expected]]) && !others_made_it_first(run, absent, place, node)) {
+        const auto expected = past.usual(i);
+        if (expected && missing.is(past[*expected]) && !others_made_it_first(run, absent, past.place(i), node)) {
             return true;
         }
     }
@@ -212,40 +187,25 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
 }
 
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made) {
-    const History& history = run.process(absent).history;
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
-    const auto same = [&](size_t i, size_t j) {
-        return history[i].row == history[j].row && history[i].kind == history[j].kind &&
-               history[i].peer == history[j].peer;
-    };
-    // It may have left out several: the sends and receives of a group, for instance.
-    constexpr size_t kLeftOut = 8;
-    const auto expected = predict(made.place, same);
-    for (size_t i = expected.value_or(0); expected && i < *expected + kLeftOut && i < made.place; ++i) {
-        if (same(i, made.place)) {
-            break;
-        }
-        if (missing.is(history[i])) {
-            return !has_followed_before(made.place, same);
-        }
-    }
-    return false;
+    const Past past = Past::of_thread(run.process(absent), made.place);
+    const auto i = past.find(made.place);
+    const auto edit = i ? past.edit_at(*i) : std::nullopt;
+    return edit && std::any_of(edit->instead.begin(), edit->instead.end(),
+                               [&](const CallSignature& call) { return missing.is(call); });
 }
 
 bool skipped_a_repetition(const Process& process, const Entry& entry) {
     constexpr size_t kRounds = 64;
     constexpr size_t kLeastRounds = 3;
-    const History& history = process.history;
     const MissingCall call{entry.row, entry.kind, entry.peer};
+    const Past past = Past::of_thread(process, entry.place);
     size_t newest = 0;
     size_t longest = 0;
     size_t rounds = 0;
     size_t between = 0;
-    for (uint32_t i = entry.place; i-- > 0 && rounds <= kRounds && entry.place - i <= kMaxHistory;) {
-        if (history[i].captured) {
-            continue;
-        }
-        if (!call.is(history[i])) {
+    for (size_t i = past.find(entry.place).value_or(0); i-- > 0 && rounds <= kRounds;) {
+        if (!call.is(past[i])) {
             ++between;
             continue;
         }

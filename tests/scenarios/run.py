@@ -10,7 +10,7 @@
 
 A case is a number: --seed is the first one, and the same number gives the same files everywhere. The table counts by
 class: right, partly (the guilty rank is named, but not first or not alone), wrong, and how many of those not right were
-called certain.
+called certain. The floor asks courage, too: as many certain and right as were before (courage.py).
 """
 
 import argparse
@@ -25,6 +25,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import case as cases  # noqa: E402
+import courage  # noqa: E402
 import faults  # noqa: E402
 import judge  # noqa: E402
 
@@ -105,7 +106,8 @@ CONDITIONS = [
 
 
 def floor(rows: list, which: str) -> int:
-    """0 where the floor is met: no answer certain and wrong, enough of each recorder's right, few false alarms."""
+    """0 where the floor is met: no answer certain and wrong, enough of each recorder's right, few false alarms, and
+    enough of each class certain and right."""
     met = sum(row["certain_wrong"] for row in rows) <= MOST_CERTAIN_WRONG[which] * len(rows)
     for recorder, (least_right, most_alarms) in FLOOR[which].items():
         some = [row for row in rows if row["recorder"] == recorder]
@@ -117,10 +119,18 @@ def floor(rows: list, which: str) -> int:
         met = met and right >= least_right and alarms <= max(1, most_alarms * len(fine))
         print("%s: %.1f %% right (%.0f %% needed), %d false alarms in %d" % (
             recorder, 100 * right, 100 * least_right, alarms, len(fine)))
-    print("counted: %d cases, %d right, %d certain and wrong: floor %s" % (
-        len(rows), sum(row["result"] == "right" for row in rows), sum(row["certain_wrong"] for row in rows),
-        "met" if met else "NOT met"))
+    timid = courage.shortfalls(bold(rows), which)
+    for line in timid:
+        print("timid: " + line)
+    met = met and not timid
+    print("counted: %d cases, %d right, %d certain and right, %d certain and wrong: floor %s" % (
+        len(rows), sum(row["result"] == "right" for row in rows), sum(certain for _, _, certain in bold(rows)),
+        sum(row["certain_wrong"] for row in rows), "met" if met else "NOT met"))
     return 0 if met else 1
+
+
+def bold(rows: list) -> list:
+    return [(row["class"], row["number"], courage.is_bold(row["result"], row["said"])) for row in rows]
 
 
 def first_case(text: str) -> int:
@@ -146,7 +156,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
     parser.add_argument("--json", metavar="OUT", help="write every case with its answer as one JSON list")
     parser.add_argument("--floor", action="store_true",
-                        help="exit status 1 unless enough are right and no certain is wrong")
+                        help="exit status 1 unless enough are right, enough of these certain, and no certain is wrong")
+    parser.add_argument("--raise-floor", action="store_true",
+                        help="write into courage.json how many are certain and right, of classes where it is more")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each case that is not right")
     parser.add_argument("--help-classes", action="version", help="list the classes",
                         version="\n".join(name + ":\n  " + "\n  ".join(labels)
@@ -181,6 +193,8 @@ def main() -> int:
     if args.json:
         with open(args.json, "w") as file:
             json.dump(rows, file, indent=1)
+    if args.raise_floor:
+        courage.save(courage.raised(bold(rows), args.which, courage.load()))
     return floor(rows, args.which) if args.floor else 0
 
 

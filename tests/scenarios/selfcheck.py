@@ -11,6 +11,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import case as cases  # noqa: E402
+import courage  # noqa: E402
 import engine  # noqa: E402
 import faults  # noqa: E402
 import jobs  # noqa: E402
@@ -72,6 +73,22 @@ def numbers_decide():
             check(times[0] == times[1], name + ": times of files differ from run to run")
 
 
+def courage_is_asked():
+    name = faults.LABELS[0]
+    known = {"first": {name: {"fixed": [0, len(faults.LABELS)], "certain": 10, "of": 20}}}
+
+    def short(fixed, fresh):
+        rows = [(name, place * len(faults.LABELS), bold) for place, bold in enumerate(fixed)]
+        rows += [(name, courage.FIXED["first"] + place, bold) for place, bold in enumerate(fresh)]
+        return courage.shortfalls(rows, "first", known)
+    check(not short([True, True], []) and not short([], [True] * 6 + [False] * 10), "courage: enough is too little")
+    check(bool(short([True, False], [])), "courage: a fixed case may become timid")
+    check(bool(short([], [False] * 16)), "courage: fresh cases may all be timid")
+    check(not short([True], []), "courage: a case that was not asked is missed")
+    raised = courage.raised([(name, courage.FIXED["first"], False)], "first", known)
+    check(raised == known, "courage: the floor falls")
+
+
 def torch_reads_them():
     try:
         from torch.distributed.flight_recorder.components.loader import read_dump
@@ -93,5 +110,6 @@ if __name__ == "__main__":
     jobs_finish()
     classes_hold()
     numbers_decide()
+    courage_is_asked()
     torch_reads_them()
     print("selfcheck: %d classes" % len(faults.LABELS + faults.NEW_LABELS))

@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "analyze_timing.h"
-#include "deviation.h"
 #include "evidence.h"
+#include "expected.h"
 #include "finders.h"
 #include "host_calls.h"
 #include "link_run.h"
@@ -408,15 +408,63 @@ TEST_CASE("after thousands of calls a rank that is one call behind the others of
         });
         job.play();
         const Run run = run_of(job);
-        const auto odd = titan::analyzer::only_deviating(run, {0, 2}, {0});
+        const auto odd = titan::analyzer::only_edit(run, {0, 2}, {0});
         REQUIRE(odd.has_value() == parts);
         if (odd) {
             CHECK(odd->process == 2);
             CHECK(odd->place == 4100);
-            CHECK(odd->peers == std::vector<int>{0, 1});
-            CHECK(odd->expected == titan::format::OpKind::kAllReduce);
+            CHECK(odd->siblings == std::vector<int>{0, 1});
+            CHECK(odd->instead.front().kind == titan::format::OpKind::kAllReduce);
         }
     }
+}
+
+TEST_CASE("what a rank used to call somewhere is told by its own past") {
+    using titan::analyzer::Past;
+    // A letter is a call, and its count.
+    const auto process_of = [](const std::string& letters) {
+        Process process;
+        std::vector<uint32_t> calls;
+        for (const char letter : letters) {
+            auto& signatures = process.history.signatures;
+            const auto known = std::find_if(signatures.begin(), signatures.end(),
+                                            [&](const auto& call) { return call.count == uint64_t(letter); });
+            calls.push_back(static_cast<uint32_t>(known - signatures.begin()));
+            if (known == signatures.end()) {
+                signatures.emplace_back().count = uint64_t(letter);
+            }
+        }
+        process.history.calls.assign(calls);
+        return process;
+    };
+    const auto next_of = [&](const std::string& letters) {
+        const Process process = process_of(letters);
+        const Past past = Past::of_thread(process, 0);
+        const auto usual = past.usual(past.size());
+        return usual ? static_cast<char>(past[*usual].count) : '?';
+    };
+    CHECK(next_of("ABCDABCDABCD") == 'A');
+    CHECK(next_of("ABCDABCDABC") == 'D');
+    CHECK(next_of("ABCDEFGH") == '?');
+
+    // The last call's edit: what used to be there instead.
+    const auto edit_of = [&](const std::string& letters) {
+        const Process process = process_of(letters);
+        const Past past = Past::of_thread(process, 0);
+        std::string instead;
+        if (const auto edit = past.edit_at(past.size() - 1)) {
+            CHECK(edit->place == letters.size() - 1);
+            for (const auto& call : edit->instead) {
+                instead += static_cast<char>(call.count);
+            }
+        }
+        return instead;
+    };
+    CHECK(edit_of("ABCDEABCDEABCDEABE") == "CD");  // two are missing
+    CHECK(edit_of("ABCDEABCDEABCDEABX") == "CDEABCDE");
+    CHECK(edit_of("ABCDEABCDEABCDEABC").empty());
+    CHECK(edit_of("ABCXABCDABCXABCDABCX").empty());  // it alternates
+    CHECK(edit_of("ABX").empty());
 }
 
 TEST_CASE("a late collective that has just ended on some ranks is not stuck on the others") {

@@ -1,0 +1,348 @@
+#include "expected.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "call_order.h"
+#include "layout.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMinContext = 3;
+// A stretch so short tells only where the same thing followed it each time, and often enough.
+constexpr size_t kShortContext = 2;
+constexpr size_t kShortSeen = 3;
+constexpr size_t kMaxContext = 64;
+
+// The newest places of the history that are wanted, in order. What was captured runs later, with calls of its own.
+template <typename Wanted>
+std::vector<uint32_t> newest_places(const History& history, Wanted&& is_wanted) {
+    std::vector<uint32_t> places;
+    for (uint32_t place = history.size(); place-- > 0 && places.size() < kMaxHistory;) {
+        if (!history[place].captured && is_wanted(history[place])) {
+            places.push_back(place);
+        }
+    }
+    std::reverse(places.begin(), places.end());
+    return places;
+}
+
+}  // namespace
+
+Past::Past(const Process& process, std::vector<uint32_t> places)
+    : history_(process.history), places_(std::move(places)) {
+    const auto key = [](const CallSignature& call) {
+        return std::tuple(call.row, call.kind, call.peer, call.count, call.datatype, call.reduction, call.agreed);
+    };
+    std::map<decltype(key(CallSignature())), uint32_t> tokens;
+    std::vector<uint32_t> token_of(history_.signatures.size(), UINT32_MAX);
+    tokens_.reserve(places_.size());
+    for (const uint32_t place : places_) {
+        uint32_t& token = token_of[history_.calls[place]];
+        if (token == UINT32_MAX) {
+            token = tokens.try_emplace(key(history_[place]), static_cast<uint32_t>(tokens.size())).first->second;
+        }
+        tokens_.push_back(token);
+    }
+}
+
+Past Past::of_thread(const Process& process, uint32_t place) {
+    return {process, newest_places(process.history, [&](const CallSignature& call) {
+                return process.callers.size() < 2 || call.thread == process.history[place].thread;
+            })};
+}
+
+Past Past::of_member(const Process& process, const Member& member, size_t end) {
+    std::vector<uint32_t> places;
+    for (size_t i = end - std::min(end, kMaxHistory); i < end; ++i) {
+        places.push_back(member.call_log.place(i));
+    }
+    return {process, std::move(places)};
+}
+
+std::optional<size_t> Past::find(uint32_t place) const {
+    const auto found = std::lower_bound(places_.begin(), places_.end(), place);
+    return found == places_.end() || *found != place ? std::nullopt : std::optional(found - places_.begin());
+}
+
+// The number of calls before `a` that equal those before `b`.
+size_t Past::equal_before(size_t a, size_t b) const {
+    size_t length = 0;
+    while (length < kMaxContext && length < std::min(a, b) && tokens_[a - 1 - length] == tokens_[b - 1 - length]) {
+        ++length;
+    }
+    return length;
+}
+
+// Is the stretch of so many calls preceded by one that none of them equals, such as the check that a loop makes every
+// eighth time? Then how often they have repeated since is part of the context.
+bool Past::begins_anew(size_t i, size_t length) const {
+    const auto end = tokens_.begin() + static_cast<ptrdiff_t>(i);
+    const auto begin = end - static_cast<ptrdiff_t>(length);
+    return length < i && std::find(begin, end, *(begin - 1)) == end;
+}
+
+std::optional<size_t> Past::usual(size_t i) const {
+    std::optional<size_t> best;
+    size_t best_length = 0;
+    std::optional<size_t> always;
+    size_t seen = 0;
+    bool unanimous = true;
+    for (size_t candidate = i; candidate-- > 1 && best_length < kMaxContext;) {
+        const size_t length = equal_before(candidate, i);
+        if (length > best_length) {
+            best_length = length;
+            best = candidate;
+        }
+        if (length >= kShortContext) {
+            always = always.value_or(candidate);
+            unanimous &= tokens_[candidate] == tokens_[*always];
+            ++seen;
+        }
+    }
+    // What came before a stretch with which the record begins is lost or never was. Here it matters.
+    if (best == best_length && !unanimous && best_length < kMaxContext && begins_anew(i, best_length)) {
+        return std::nullopt;
+    }
+    if (best_length >= kMinContext) {
+        return best;
+    }
+    return unanimous && seen >= kShortSeen ? always : std::nullopt;
+}
+
+std::optional<Edit> Past::edit_at(size_t i) const {
+    constexpr size_t kClearly = 3;
+    constexpr size_t kLeftOut = 8;  // the sends and receives of a group, for instance
+    size_t as_here = 0;
+    size_t longest = 0;
+    size_t other = 0;
+    for (size_t elsewhere = 1; elsewhere < size(); ++elsewhere) {
+        const size_t length = elsewhere == i ? 0 : equal_before(elsewhere, i);
+        if (tokens_[elsewhere] == tokens_[i]) {
+            as_here = std::max(as_here, length);
+        } else if (elsewhere < i && std::min(length, i - elsewhere) >= longest) {
+            // Only what follows the whole repetition tells how long it lasts, so a match must not overlap itself.
+            longest = std::min(length, i - elsewhere);
+            other = elsewhere;
+        }
+    }
+    const bool is_clear = longest >= kMinContext && longest >= as_here + kClearly;
+    // Where it never followed two such calls before, it differs from what usually does.
+    const auto expected = is_clear ? std::optional(other) : as_here < kShortContext ? usual(i) : std::nullopt;
+    if (!expected || tokens_[*expected] == tokens_[i]) {
+        return std::nullopt;
+    }
+    Edit edit;
+    edit.place = places_[i];
+    edit.context = longest;
+    for (size_t k = *expected; k < std::min(i, *expected + kLeftOut) && tokens_[k] != tokens_[i]; ++k) {
+        edit.instead.push_back((*this)[k]);
+    }
+    return edit;
+}
+
+Precedent precedent_of(const Process& process, const Entry& entry) {
+    const Past past = Past::of_thread(process, entry.place);
+    const auto i = past.find(entry.place);
+    if (!i || !past.usual(*i)) {
+        return Precedent::kUnknown;
+    }
+    return past.edit_at(*i) ? Precedent::kDeviates : Precedent::kAsBefore;
+}
+
+const CallSignature* expected_next(const Process& process) {
+    if (process.history.size() == 0) {
+        return nullptr;
+    }
+    const Past past = Past::of_thread(process, process.history.size() - 1);
+    const auto expected = past.usual(past.size());
+    return expected ? &past[*expected] : nullptr;
+}
+
+namespace {
+
+constexpr size_t kMostSiblings = 4;  // more of one role add nothing
+
+// A call, without what differs between ranks of one role.
+struct Token {
+    uint32_t place;
+    uint8_t group;  // index among the communicators asked for
+    OpKind kind;
+    int32_t offset;  // distance of the peer, in communicator ranks
+    bool operator==(const Token& other) const {
+        return group == other.group && kind == other.kind && offset == other.offset;
+    }
+};
+
+class Comparison {
+  public:
+    Comparison(const Run& run, const std::vector<uint32_t>& communicators)
+        : run_(run), group_(run.communicators.size()) {
+        for (uint32_t index = 0; index < run.communicators.size(); ++index) {
+            for (size_t i = 0; i < communicators.size() && group_[index] == 0; ++i) {
+                if (index == communicators[i] || are_siblings(run, communicators[i], index)) {
+                    group_[index] = static_cast<uint8_t>(i + 1);
+                }
+            }
+        }
+    }
+
+    std::vector<Token> tokens_from(const Process& process, uint32_t first_place) const {
+        std::vector<Token> tokens;
+        const History& history = process.history;
+        for (uint32_t place = first_place; place < history.size(); ++place) {
+            const CallSignature& call = history[place];
+            const bool p2p = format::class_of(call.kind) == format::OpClass::p2p;
+            if (call.captured || !is_compared(process, call)) {
+                continue;
+            }
+            const Member& member = process.members[call.row];
+            const int32_t size = std::max(member.size, 1);
+            tokens.push_back(
+                {place, group_of(process, call.row), call.kind, p2p ? (call.peer - member.rank + size) % size : 0});
+        }
+        return tokens;
+    }
+
+    // Ranks in the same place of the grid but for the data-parallel axis: they make the same calls.
+    std::vector<uint32_t> siblings_of(uint32_t index) const {
+        std::vector<uint32_t> siblings;
+        const Process& process = run_.processes[index];
+        for (uint32_t other = 0; other < run_.processes.size() && siblings.size() < kMostSiblings; ++other) {
+            if (other != index && groups_of(run_.processes[other]) == groups_of(process) &&
+                stage_of(run_, run_.processes[other].rank) == stage_of(run_, process.rank)) {
+                siblings.push_back(other);
+            }
+        }
+        return siblings;
+    }
+
+    // Places in both histories from which on the two can be laid side by side.
+    std::optional<std::pair<uint32_t, uint32_t>> common_start(const Process& a, const Process& b) const {
+        if (a.overwritten == 0 && b.overwritten == 0) {
+            return std::pair{0U, 0U};
+        }
+        std::optional<std::pair<uint32_t, uint32_t>> start;
+        for (const Member& one : a.members) {
+            for (const Member& other : b.members) {
+                const bool same = one.communicator == other.communicator && one.communicator != kNoIndex;
+                if (!same || one.call_log.empty() || other.call_log.empty()) {
+                    continue;
+                }
+                const uint64_t first = std::max(one.call_log.first(), other.call_log.first());
+                const auto here = one.call_log.find(first);
+                const auto there = other.call_log.find(first);
+                if (here && there && (!start || *here < start->first)) {
+                    start = std::pair{*here, *there};
+                }
+            }
+        }
+        return start;
+    }
+
+    // A call that moves data on one of the communicators asked for.
+    bool is_compared(const Process& process, const CallSignature& call) const {
+        return format::moves_data(call.kind) && group_of(process, call.row) != 0;
+    }
+
+  private:
+    uint8_t group_of(const Process& process, uint32_t row) const {
+        const uint32_t communicator = row == kNoIndex ? kNoIndex : process.members[row].communicator;
+        return communicator == kNoIndex ? uint8_t{0} : group_[communicator];
+    }
+
+    std::vector<uint8_t> groups_of(const Process& process) const {
+        std::vector<uint8_t> groups;
+        for (uint32_t row = 0; row < process.members.size(); ++row) {
+            if (const uint8_t group = group_of(process, row); group != 0) {
+                groups.push_back(group);
+            }
+        }
+        std::sort(groups.begin(), groups.end());
+        return groups;
+    }
+
+    const Run& run_;
+    std::vector<uint8_t> group_;  // index: communicator; 0: not asked for
+};
+
+// All siblings agree with each other, and none with this rank.
+std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& comparison, uint32_t index) {
+    constexpr size_t kLeastSiblings = 2;
+    const Process& process = run.processes[index];
+    const std::vector<uint32_t> siblings = comparison.siblings_of(index);
+    if (siblings.size() < kLeastSiblings) {
+        return std::nullopt;
+    }
+    Edit edit;
+    for (const uint32_t sibling : siblings) {
+        const Process& other = run.processes[sibling];
+        const auto start = comparison.common_start(process, other);
+        if (!start) {
+            return std::nullopt;
+        }
+        const std::vector<Token> mine = comparison.tokens_from(process, start->first);
+        const std::vector<Token> theirs = comparison.tokens_from(other, start->second);
+        const auto [own, others] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+        const bool ends = own == mine.end() || others == theirs.end();
+        if (ends || (edit.place != kNoIndex && edit.place != own->place)) {
+            return std::nullopt;
+        }
+        edit.place = own->place;
+        edit.siblings.push_back(other.rank);
+        if (edit.instead.empty()) {
+            edit.instead.push_back(other.history[others->place]);
+        }
+    }
+    return edit;
+}
+
+// The newest of its calls on these communicators that is clearly another one than always before.
+std::optional<Edit> edit_of_own_past(const Run& run, const Comparison& comparison, uint32_t index) {
+    constexpr size_t kLookedAt = 64;
+    constexpr size_t kLeastContext = 6;
+    const Process& process = run.processes[index];
+    const Past past(process, newest_places(process.history, [&](const CallSignature& call) {
+                        return comparison.is_compared(process, call);
+                    }));
+    for (size_t i = past.size(); i-- > 1 && past.size() - i <= kLookedAt;) {
+        if (auto edit = past.edit_at(i); edit && edit->context >= kLeastContext) {
+            return edit;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Edit> only_edit(const Run& run, const std::vector<int>& ranks,
+                              const std::vector<uint32_t>& communicators) {
+    constexpr size_t kMostRanks = 8;
+    if (ranks.size() > kMostRanks) {
+        return std::nullopt;
+    }
+    const Comparison comparison(run, communicators);
+    for (const auto method : std::array{edit_beside_siblings, edit_of_own_past}) {
+        std::optional<Edit> only;
+        size_t edits = 0;
+        for (uint32_t index = 0; index < run.processes.size(); ++index) {
+            if (std::find(ranks.begin(), ranks.end(), run.processes[index].rank) == ranks.end()) {
+                continue;
+            }
+            if (auto edit = method(run, comparison, index)) {
+                only = std::move(edit);
+                only->process = index;
+                ++edits;
+            }
+        }
+        if (edits == 1) {
+            return only;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,71 @@
+// What a rank should have called: what ranks of the same role call there, or what it always called there itself.
+// Training repeats its steps, so what followed the longest earlier stretch equal to the newest one is nearly always
+// right, and it is known where it tells nothing.
+//
+//    A B C D A B C D A B C D A B D A      `usual` at the marked call: C
+//                                ^        the edit there: D was made instead of C
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+inline constexpr size_t kMaxHistory = 4096;  // a call is compared with so many before it
+
+// A call that differs from what was to be expected in its place.
+struct Edit {
+    uint32_t process = kNoIndex;
+    uint32_t place = kNoIndex;           // in its history
+    std::vector<CallSignature> instead;  // what used to come there, in order, up to the call that was made
+    size_t context = 0;                  // support of its own past: so many equal calls went before
+    std::vector<int> siblings;           // support of ranks with the same role, who all made the first of `instead`
+};
+
+// The newest calls of a process, or some of them, beside their own repetitions. Calls are equal where communicator,
+// operation, peer and arguments are.
+class Past {
+  public:
+    // `places`: in the history, rising.
+    Past(const Process& process, std::vector<uint32_t> places);
+    // Calls of the thread that made this one, or of all threads where only one makes calls.
+    static Past of_thread(const Process& process, uint32_t place);
+    // Collectives of a member before the one with index `end` in its log.
+    static Past of_member(const Process& process, const Member& member, size_t end);
+
+    size_t size() const { return places_.size(); }
+    uint32_t place(size_t i) const { return places_[i]; }
+    const CallSignature& operator[](size_t i) const { return history_[places_[i]]; }
+    // The index of the call at that place of the history.
+    std::optional<size_t> find(uint32_t place) const;
+    // The earlier call in the place of this one, or of the next one after the newest.
+    std::optional<size_t> usual(size_t i) const;
+    // The edit at this call; none where nothing clearly different is expected. A call that was made there again since
+    // has become usual.
+    std::optional<Edit> edit_at(size_t i) const;
+
+  private:
+    size_t equal_before(size_t a, size_t b) const;
+    bool begins_anew(size_t i, size_t length) const;
+
+    const History& history_;
+    std::vector<uint32_t> places_;
+    std::vector<uint32_t> tokens_;  // equal where the calls are
+};
+
+// Compares a call with what the process did before in the same place.
+enum class Precedent : uint8_t { kUnknown, kAsBefore, kDeviates };
+Precedent precedent_of(const Process& process, const Entry& entry);
+// The earlier call in the place of the process's next one. Null if that tells nothing.
+const CallSignature* expected_next(const Process& process);
+
+// The edit of the only one among `ranks` (global) that has one in its calls on these communicators; none where several
+// or none have. Siblings of the communicators count as the same.
+std::optional<Edit> only_edit(const Run& run, const std::vector<int>& ranks,
+                              const std::vector<uint32_t>& communicators);
+
+}  // namespace titan::analyzer
