@@ -142,7 +142,7 @@ class BesideNccl(harness.Case):
 
     @harness.at_night
     def test_store(self):
-        job = self.wait_in("store", r"\(the store\)", STORE_TIMEOUT_S=15 * harness.SLOW)
+        job = self.wait_in("store", r"\(the store\)", STORE_TIMEOUT_S=30 * harness.SLOW)
         # The store gives up: ranks fail by themselves, and the cause is still the one that did not come.
         harness.wait_for(lambda: job.status is not None, 90, "torchrun ends")
         ended = self.place.analyze(self.place.dumps)

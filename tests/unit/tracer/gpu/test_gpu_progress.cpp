@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/atomic_field.h"
 #include "base/clock.h"
 #include "fake_driver.h"
 #include "fixture.h"
@@ -261,11 +262,13 @@ TEST_CASE("of sampled launches the others are left alone, and nothing is claimed
 TEST_CASE("where steps are marked, a sample has whole steps, and of the others a few launches") {
     constexpr int kSteps = 90, kLaunches = 5;
     uint32_t& sample = test::recording().config.gpu_progress.sample;
-    int64_t& step = test::recording().header->step;
+    // Other threads of the recorder read it.
+    const auto mark = [](int64_t step) { store_field(test::recording().header->step, step); };
     sample = 3;
     FakeStream stream{.context = &fake.first};
     int whole = 0, others = 0;
-    for (step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
+        mark(step);
         int observed = 0;
         for (int i = 0; i < kLaunches; ++i) {
             observed += state_of(all_reduce(stream)) != CallState::kEnqueued ? 1 : 0;
@@ -275,7 +278,7 @@ TEST_CASE("where steps are marked, a sample has whole steps, and of the others a
         stream.run(stream.work.size());
     }
     sample = 1;
-    step = format::kNoStep;
+    mark(format::kNoStep);
     CHECK(whole == kSteps / 3);
     CHECK(others >= (kSteps - whole) * kLaunches / 9 / 2);
     CHECK(others <= (kSteps - whole) * kLaunches / 9 * 2);
