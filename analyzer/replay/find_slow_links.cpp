@@ -211,7 +211,8 @@ class SlowLinks {
         return hosts;
     }
 
-    // In all slow routes, and together in none that is not slow. Where these leave their hosts, so must the others.
+    // In all slow routes, and together in none of their like that is not slow. Where these leave their hosts, so must
+    // the others.
     std::set<std::string> common_hosts(const std::vector<const Route*>& slow) const {
         std::set<std::string> common = hosts_of(slow.front()->of);
         size_t fewest = common.size();
@@ -223,11 +224,14 @@ class SlowLinks {
             common = std::move(both);
             fewest = std::min(fewest, hosts.size());
         }
+        const auto is_slow = [&](const Route& route) {
+            return std::find(slow.begin(), slow.end(), &route) != slow.end();
+        };
         for (const auto& [like, routes] : likes_) {
+            const bool any_slow = std::any_of(routes.begin(), routes.end(), is_slow);
             for (const Route& route : routes) {
                 const std::set<std::string> hosts = hosts_of(route.of);
-                const bool is_slow = std::find(slow.begin(), slow.end(), &route) != slow.end();
-                if (!is_slow && (fewest == 1 || hosts.size() > 1) &&
+                if (any_slow && !is_slow(route) && (fewest == 1 || hosts.size() > 1) &&
                     std::includes(hosts.begin(), hosts.end(), common.begin(), common.end())) {
                     return {};
                 }
