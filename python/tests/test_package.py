@@ -48,8 +48,13 @@ print(json.dumps([titantrace.active(), titantrace.dump("from the test"), titantr
 COMMIT = r"""
 import json, pathlib, time
 import titantrace
+def name_of(comm):
+    try:
+        return comm.read_text()
+    except OSError:  # a thread that has ended since it was listed
+        return ""
 def looks():
-    return "titan-commit\n" in [comm.read_text() for comm in pathlib.Path("/proc/self/task").glob("*/comm")]
+    return "titan-commit\n" in map(name_of, pathlib.Path("/proc/self/task").glob("*/comm"))
 titantrace.step(1)
 until = time.monotonic() + 30
 while looks() and not pathlib.Path(".git/packed-refs").is_fifo() and time.monotonic() < until:
