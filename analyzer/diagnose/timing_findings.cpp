@@ -312,6 +312,7 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, c
     std::stable_sort(late.begin(), late.end(),
                      [](const auto* a, const auto* b) { return a->shape.cost_ns > b->shape.cost_ns; });
     const SlowCauses slow = late.empty() && hangs ? SlowCauses() : slow_causes(run, timing);
+    std::erase_if(late, [&](const RankTiming* rank) { return is_late_by_link(slow, *rank, timing.axes[rank->axis]); });
     std::vector<std::vector<const RankTiming*>> groups;
     for (const RankTiming* rank : late) {
         const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {

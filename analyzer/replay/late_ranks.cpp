@@ -4,6 +4,8 @@
 
 namespace titan::analyzer {
 
+constexpr double kOfLateness = 0.5;  // what a link costs, beside what the rank's lateness does: then it is the link's
+
 const SlowCause* cause_of(const SlowCauses& slow, const std::vector<int>& ranks) {
     for (const SlowCause& cause : slow.causes) {
         if ((is_of_ranks(cause.of_class) || cause.ranks == ranks) &&
@@ -24,8 +26,17 @@ double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& 
     if (const SlowCause* const cause = cause_of(slow, {rank.rank}); cause != nullptr) {
         return cause->share();
     }
-    const double of_ns = slow.step_ns > 0 ? slow.step_ns : axis.length_ns;
+    // What a call costs is no part of a step.
+    const double of_ns = axis.steps && slow.step_ns > 0 ? slow.step_ns : axis.length_ns;
     return of_ns > 0 ? cost_ns(slow, rank, axis) / of_ns : 0;
+}
+
+bool is_late_by_link(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
+    return std::any_of(slow.causes.begin(), slow.causes.end(), [&](const SlowCause& cause) {
+        return cause.of_class == CauseClass::kSlowLink &&
+               std::binary_search(cause.ranks.begin(), cause.ranks.end(), rank.rank) &&
+               cause.share() > kOfLateness * share_of(slow, rank, axis);
+    });
 }
 
 std::optional<int64_t> since_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {

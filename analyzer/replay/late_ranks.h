@@ -19,6 +19,8 @@ const SlowCause* cause_of(const SlowCauses& slow, const std::vector<int>& ranks)
 // the steps or calls.
 double cost_ns(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
 double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
+// Its calls with others take long, and that holds it up: a played cause tells it.
+bool is_late_by_link(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
 // The first step (or call, where the axis has none); nothing where it was there when the record begins.
 std::optional<int64_t> since_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cause_search.h"
+#include "late_ranks.h"
 #include "stream_chains.h"
 
 namespace {
@@ -373,4 +374,28 @@ TEST_CASE("streams: hidden work had ended by when the work behind it was seen to
         CHECK(raw[step * all + 3].ended_ns == raw[step * all + 4].arrived_ns);
         CHECK(raw[step * all + 2].ended_ns <= raw[step * all + 3].ended_ns);
     }
+}
+
+TEST_CASE("late ranks: one that a slow link holds up is late by the link; a call's cost is no part of a step") {
+    analyzer::SlowCauses slow;
+    slow.step_ns = 100 * kTableMs;
+    slow.by_period = true;
+    slow.causes.emplace_back().of_class = CauseClass::kSlowLink;
+    slow.causes.front().ranks = {2, 3};
+    slow.causes.front().step_ns = slow.step_ns;
+    slow.causes.front().cost_ns = 15 * kTableMs;
+    analyzer::TimeAxis axis;
+    axis.steps = false;
+    axis.keys.assign(50, 0);
+    axis.length_ns = 5 * kTableMs;
+    analyzer::RankTiming late;
+    late.rank = 2;
+    late.lost_ns = 50 * 0.5 * kTableMs;
+    CHECK(share_of(slow, late, axis) == doctest::Approx(0.1));
+    CHECK(is_late_by_link(slow, late, axis));
+    late.lost_ns *= 4;
+    CHECK(!is_late_by_link(slow, late, axis));  // more than the link explains
+    late.lost_ns /= 4;
+    late.rank = 5;
+    CHECK(!is_late_by_link(slow, late, axis));
 }
