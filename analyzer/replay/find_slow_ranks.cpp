@@ -23,6 +23,7 @@ constexpr double kHalfOfHost = 0.5;   // where it has stages of a pipeline, one 
 constexpr double kLikeItsHost = 0.4;  // share of the mean of its host's ranks
 constexpr size_t kFewSuspects = 32;
 constexpr double kMostlyHost = 0.4;  // share of the excess that the host was busy longer
+constexpr double kLeastLeft = 0.25;  // share of a step that is left without what was told before
 constexpr size_t kAsOften = 3;       // long pauses are a rank's own if no other has a third as many
 
 // Ranks that are judged as one: a rank, or all of a host.
@@ -142,7 +143,7 @@ class SlowRanks {
     // Those of the one that has far more of them than all others, long beside a step without what was told before.
     void tell_long_pauses(std::vector<Suspect>& suspects, ShapeLimits limits) {
         for (const SlowCause& cause : search_.causes) {
-            limits.length_ns -= cause.cost_ns;
+            limits.length_ns = std::max(limits.length_ns - cause.cost_ns, kLeastLeft * search_.step_ns());
         }
         Suspect* most = nullptr;
         std::vector<size_t> hits;
