@@ -440,14 +440,13 @@ CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places
 
 // Of calls that are all equal (gradients in buckets of one size) the launches between them tell where a step begins: by
 // their number to a factor of 2, for a step in which something is logged has some more.
-CallPeriod period_by_launches(const Process& process, const std::vector<int64_t>& launches, int64_t since_ns,
-                              const std::vector<uint32_t>& places) {
+CallPeriod period_by_launches(const Process& process, const HostTime& host, const std::vector<uint32_t>& places) {
     std::vector<uint64_t> shapes;
-    auto launch = launches.begin();
+    auto launch = host.launches.begin();
     for (const uint32_t place : places) {
         const Entry& entry = process.entries[place];
-        const auto end = std::upper_bound(launch, launches.end(), entry.entered_ns);
-        if (entry.entered_ns > since_ns && launch != launches.begin()) {
+        const auto end = std::upper_bound(launch, host.launches.end(), entry.entered_ns);
+        if (entry.entered_ns > host.launches_since_ns && launch != host.launches.begin()) {
             shapes.push_back(mix_hash(shape_of(entry), std::bit_width(static_cast<uint64_t>(end - launch))));
         }
         launch = end;
@@ -466,7 +465,7 @@ std::vector<StepProfile> steps_by_period(const Process& process, const HostTime&
     std::vector<StepProfile> steps;
     CallPeriod period = period_of(process, places);
     if (period.calls == 1) {
-        period = period_by_launches(process, host.launches, host.launches_since_ns, places);
+        period = period_by_launches(process, host, places);
     }
     // One call that comes again and again says nothing of how many there are in a step.
     const Beat beat = period.calls < 2 ? Beat() : beat_of(process, places, period);

@@ -8,6 +8,7 @@
 
 #include "cause_search.h"
 #include "host/words.h"
+#include "patterns.h"
 #include "robust.h"
 
 namespace titan::analyzer {
@@ -33,10 +34,8 @@ constexpr double kAtOnePlace = 0.95;    // share of the pauses
 constexpr double kElsewhere = 0.5;      // share of the work that is at that place
 constexpr size_t kLeastTimes = 5;       // few strokes are no period
 constexpr size_t kLeastPauses = 4;
-constexpr size_t kLeastLongPauses = 3;  // that are as long as a step
-constexpr double kRegular = 0.8;        // share of the distances between strokes
-constexpr double kAllPause = 0.5;       // share of the ranks
-constexpr double kLongPause = 0.5;      // share of a step: then few pauses are no chance
+constexpr double kRegular = 0.8;   // share of the distances between strokes
+constexpr double kAllPause = 0.5;  // share of the ranks
 
 // What a rank is longer by than its peers in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseLimits limits) {
@@ -101,7 +100,7 @@ Pauses count_pauses(const RankSteps& pauses_ns) {
 }
 
 // The share of the pauses by which this is longer than on peers.
-double share_of(const CauseSearch& search, const RankSteps& pauses_ns, const RankSteps& part_ns) {
+double share_of_pauses(const CauseSearch& search, const RankSteps& pauses_ns, const RankSteps& part_ns) {
     double pause_ns = 0, of_part_ns = 0;
     const RankSteps usual_ns = search.usual_of_peers(part_ns);
     for (size_t r = 0; r < search.ranks(); ++r) {
@@ -180,7 +179,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own",
                                          pauses.times, fine_duration_text(median_pause_ns(pauses_ns)), pauses.ranks,
                                          search.ranks()));
-    if (search.graph.tells_gpu_work() && share_of(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
+    if (search.graph.tells_gpu_work() && share_of_pauses(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
         cause.of_class = CauseClass::kUnevenSequences;
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
@@ -194,7 +193,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.of_class = at_one_place ? CauseClass::kDataLoading : CauseClass::kGarbageCollection;
     cause.ranks = search.struck_ranks(pauses_ns);
     // The host made no call in a pause: it neither computed on the GPU nor allocated.
-    const double in_one_piece = share_of(search, pauses_ns, search.work.of(HostPart::kOneGap));
+    const double in_one_piece = share_of_pauses(search, pauses_ns, search.work.of(HostPart::kOneGap));
     cause.evidence.emplace_back(in_one_piece >= kInOnePiece
                                     ? "in one piece: the host calls neither CUDA nor NCCL all the while"
                                     : "whether the hosts pause in one piece, the record does not show");

@@ -114,9 +114,8 @@ class SlowLinks {
                     }
                     Route& route = routes[*way];
                     route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
-                    if (const int32_t rank = std::get<1>(*way); rank >= 0 && rank == std::get<2>(*way)) {
-                        route.of.from = route.of.to = rank;
-                    }
+                    route.of.from = std::get<1>(*way);
+                    route.of.to = std::get<2>(*way);
                     route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
                     route.nodes.push_back(n);
                     route.steps.push_back(step);

@@ -31,7 +31,6 @@ struct Suspect {
     std::vector<size_t> ranks;      // places in the graph
     std::vector<double> excess_ns;  // by step; of several ranks the mean
     LateShape shape;
-    bool pauses = false;  // now and then, and long
 };
 
 class SlowRanks {
@@ -41,7 +40,7 @@ class SlowRanks {
 
     void find() {
         std::vector<Suspect> suspects = all_suspects();
-        ShapeLimits limits = limits_of(suspects);
+        const ShapeLimits limits = limits_of(suspects);
         judge(suspects, limits);
         const std::set<std::string> hosts = of_hosts_ ? std::set<std::string>() : struck_hosts(suspects);
         for (const Suspect& suspect : suspects) {
@@ -52,7 +51,7 @@ class SlowRanks {
             }
         }
         if (!search_.graph.has_unseen()) {
-            tell_long_pauses(suspects, limits);
+            tell_long_pauses(std::move(suspects), limits);
         }
     }
 
@@ -63,12 +62,12 @@ class SlowRanks {
         for (size_t r = 0; r < search_.ranks(); ++r) {
             by_host[search_.process(r).host].push_back(r);
             if (!of_hosts_) {
-                suspects.push_back({{r}, {}, {}, false});
+                suspects.push_back({{r}, {}, {}});
             }
         }
         for (auto& [host, ranks] : by_host) {
             if (of_hosts_ && by_host.size() > 1 && ranks.size() > 1) {
-                suspects.push_back({std::move(ranks), {}, {}, false});
+                suspects.push_back({std::move(ranks), {}, {}});
             }
         }
         for (Suspect& suspect : suspects) {
@@ -140,32 +139,24 @@ class SlowRanks {
         }
     }
 
-    // Those of the one that has far more of them than all others, long beside a step without what was told before.
-    void tell_long_pauses(std::vector<Suspect>& suspects, ShapeLimits limits) {
+    // Those of the one that has far more of them than all others of whom nothing was told, long beside a step without
+    // what was told before.
+    void tell_long_pauses(std::vector<Suspect> others, ShapeLimits limits) {
         for (const SlowCause& cause : search_.causes) {
             limits.length_ns = std::max(limits.length_ns - cause.cost_ns, kLeastLeft * search_.step_ns());
         }
-        Suspect* most = nullptr;
-        std::vector<size_t> hits;
-        for (Suspect& suspect : suspects) {
-            if (suspect.shape.pattern != LatePattern::kNone) {
-                continue;
-            }
-            const LateShape shape = shape_of_long_pauses(suspect.excess_ns, limits);
-            hits.push_back(shape.hits);
-            if (shape.hits > (most == nullptr ? 0 : most->shape.hits)) {
-                suspect.shape = shape;
-                most = &suspect;
-            }
+        std::erase_if(others, [](const Suspect& suspect) { return suspect.shape.pattern != LatePattern::kNone; });
+        for (Suspect& suspect : others) {
+            suspect.shape = shape_of_long_pauses(suspect.excess_ns, limits);
         }
-        if (most == nullptr) {
+        std::stable_sort(others.begin(), others.end(),
+                         [](const Suspect& a, const Suspect& b) { return a.shape.hits > b.shape.hits; });
+        if (others.empty() || others.front().shape.hits == 0 ||
+            (others.size() > 1 && others[1].shape.hits * kAsOften >= others.front().shape.hits)) {
             return;
         }
-        const auto as_often =
-            std::count_if(hits.begin(), hits.end(), [&](size_t of) { return of * kAsOften >= most->shape.hits; });
-        if (as_often == 1 && (!of_hosts_ || strikes_whole_host(*most))) {
-            most->pauses = true;
-            tell(*most);
+        if (!of_hosts_ || strikes_whole_host(others.front())) {
+            tell(others.front(), true);
         }
     }
 
@@ -220,7 +211,7 @@ class SlowRanks {
                (!is_by_host_alone || is_of_host(suspect));
     }
 
-    void tell(const Suspect& suspect) {
+    void tell(const Suspect& suspect, bool are_pauses = false) {
         RankSteps amounts_ns(search_.ranks(), search_.steps());
         SlowCause cause;
         for (const size_t r : suspect.ranks) {
@@ -230,17 +221,17 @@ class SlowRanks {
             cause.ranks.push_back(search_.rank_number(r));
         }
         std::sort(cause.ranks.begin(), cause.ranks.end());
-        cause.since_step = suspect.pauses ? std::nullopt : search_.since(suspect.shape.first);
+        cause.since_step = are_pauses ? std::nullopt : search_.since(suspect.shape.first);
         const size_t first = suspect.ranks.front();
         if (!search_.process(first).host.empty()) {
             cause.hosts = {search_.process(first).host};
         }
         const bool of_host = is_of_host(suspect);
         say_excess(suspect, cause);
-        cause.of_class = suspect.pauses ? CauseClass::kPauses
-                         : of_host      ? class_of_host(search_, first, of_hosts_, cause)
-                         : of_hosts_    ? CauseClass::kSlowHost
-                                        : class_of_gpu(search_, first, cause);
+        cause.of_class = are_pauses  ? CauseClass::kPauses
+                         : of_host   ? class_of_host(search_, first, of_hosts_, cause)
+                         : of_hosts_ ? CauseClass::kSlowHost
+                                     : class_of_gpu(search_, first, cause);
         cause.evidence.emplace_back(
             of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
                     : "its host makes the calls in time, but its GPU comes to them late");

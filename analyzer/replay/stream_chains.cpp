@@ -186,10 +186,9 @@ class StreamChains {
         // Likewise, but counting steps in which the host may have kept it waiting for a part of that time.
         double rough_ns = 0;
         double roughly_often = 0;
-        // What is seen where it takes long alone: so many times as long as usual was the work before it then. Else 1.
+        // What is seen where it takes long alone: so many times as long as usual was the work before it then, and by
+        // that `mean_ns` is divided. Else 1.
         double times = 1;
-
-        double usual_ns() const { return mean_ns / times; }
     };
 
     bool is_well_seen(size_t r, const Seen& seen) const {
@@ -286,6 +285,7 @@ class StreamChains {
                 if (found != times.end() && is_seldom(r, piece) && found->second.size() >= kLeastOften) {
                     const double middle = median_of(found->second);
                     seen_[r][piece].times = middle > kSeenWhereLong ? middle : 1;
+                    seen_[r][piece].mean_ns /= seen_[r][piece].times;
                 }
             }
         }
@@ -390,11 +390,11 @@ class StreamChains {
             std::vector<double> of_share_1_ns;
             for (const size_t r : ranks) {
                 if (usual.often > 0 && seen_[r][piece].often >= kAsOften * usual.often) {
-                    of_share_1_ns.push_back(seen_[r][piece].usual_ns() / shares_[r]);
+                    of_share_1_ns.push_back(seen_[r][piece].mean_ns / shares_[r]);
                     usual.times = std::max(usual.times, seen_[r][piece].times);
                 }
             }
-            usual.mean_ns = median_of(std::move(of_share_1_ns)) * usual.times;
+            usual.mean_ns = median_of(std::move(of_share_1_ns));
             usual_[{role, static_cast<uint32_t>(piece)}] = usual;
         }
     }
@@ -404,7 +404,7 @@ class StreamChains {
         const Seen own = of_kernels_[r].at((*orders_[r])[raw_[n].piece].kernels);
         const Seen usual = usual_.at({graph_.roles[r], raw_[n].piece});
         const bool by_own = is_well_seen(r, own) || own.often >= usual.often;
-        const double took_ns = by_own ? own.usual_ns() : usual.usual_ns() * shares_[r];
+        const double took_ns = by_own ? own.mean_ns : usual.mean_ns * shares_[r];
         const double longer = (by_own ? own : usual).times > 1 ? times_before(r, n) : 1;
         return longer > 0 ? took_ns * longer : took_ns;
     }

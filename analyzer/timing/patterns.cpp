@@ -160,8 +160,6 @@ bool irregular(const std::vector<double>& costs, const std::vector<bool>& late, 
 }
 
 constexpr double kOnceStandsOut = 3;
-constexpr double kLongPause = 0.5;  // of the length of a key
-constexpr size_t kLeastLongPauses = 3;
 
 bool once(const std::vector<double>& costs, const ShapeLimits& limits, LateShape& shape) {
     const auto largest = std::max_element(costs.begin(), costs.end());

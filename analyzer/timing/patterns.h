@@ -1,6 +1,7 @@
 // The shape of a series of costs: persistent, periodic, irregular, or chance.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "timing.h"
@@ -19,7 +20,10 @@ struct ShapeLimits {
 };
 // Costs by key. Pure.
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits);
-// Irregular if there are a few costs that are as large as half a key; what is rare is no chance if it is so large.
+// So many pauses of such a length (share of a key) are no chance, however rare they are.
+inline constexpr size_t kLeastLongPauses = 3;
+inline constexpr double kLongPause = 0.5;
+// Irregular if there are so many costs that are so large.
 LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits);
 
 // The shape of each rank's costs.

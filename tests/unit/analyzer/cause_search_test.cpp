@@ -1,6 +1,7 @@
 // What recognisers make of a job that is given as a table: how long each rank works by itself in each step.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
