@@ -1,6 +1,7 @@
 #include "break_tie.h"
 
 #include <algorithm>
+#include <set>
 
 #include "expected.h"
 #include "host/words.h"
@@ -42,15 +43,16 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     return true;
 }
 
-std::set<uint32_t> deviating_in(const Evidence& evidence, uint32_t node) {
-    std::set<uint32_t> deviating;
-    for (const Waiter& waiter : evidence.graph.nodes[node].waiting) {
-        if (waiter.entry != nullptr &&
-            precedent_of(evidence.run.process(waiter.member), *waiter.entry) == Precedent::kDeviates) {
-            deviating.insert(waiter.member.process);
-        }
-    }
-    return deviating;
+bool deviates(const Evidence& evidence, const Waiter& waiter) {
+    return waiter.entry != nullptr &&
+           precedent_of(evidence.run.process(waiter.member), *waiter.entry) == Precedent::kDeviates;
+}
+
+bool deviates_in(const Evidence& evidence, uint32_t node, uint32_t process) {
+    const std::vector<Waiter>& waiting = evidence.graph.nodes[node].waiting;
+    return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+        return waiter.member.process == process && deviates(evidence, waiter);
+    });
 }
 
 }  // namespace titan::analyzer

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <vector>
 
 #include "evidence.h"
@@ -13,7 +12,9 @@ namespace titan::analyzer {
 // past.
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding);
 
-// Processes that wait in a node in a call other than what they always made in its place before.
-std::set<uint32_t> deviating_in(const Evidence& evidence, uint32_t node);
+// It waits in a call other than what its process always made in its place before.
+bool deviates(const Evidence& evidence, const Waiter& waiter);
+// The process does so in this node.
+bool deviates_in(const Evidence& evidence, uint32_t node, uint32_t process);
 
 }  // namespace titan::analyzer

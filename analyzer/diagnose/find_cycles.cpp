@@ -189,6 +189,15 @@ std::vector<int> held_ranks(const Evidence& evidence, const Edge& edge, uint32_t
     return ranks;
 }
 
+// If other ranks do the same there, it belongs to the program, although not to every step.
+bool deviates_alone(const Evidence& evidence, uint32_t node, uint32_t process) {
+    const std::vector<Waiter>& waiting = evidence.graph.nodes[node].waiting;
+    return deviates_in(evidence, node, process) &&
+           std::none_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+               return waiter.member.process != process && deviates(evidence, waiter);
+           });
+}
+
 // In a cycle every rank waits for another. The order of the minority is called wrong; else the order that differs from
 // what that rank did before. If neither decides, all ranks are named.
 void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, bool only_p2p, Finding& finding) {
@@ -208,8 +217,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
             smallest = held.size();
             fewest = held;
         }
-        // If other ranks do the same there, it belongs to the program, although not to every step.
-        if (deviating_in(evidence, next.from) == std::set{edge.via.process}) {
+        if (deviates_alone(evidence, next.from, edge.via.process)) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
         if (evidence.graph.nodes[edge.from].kind == WaitKind::kPointToPoint &&

@@ -54,7 +54,7 @@ bool is_held_by_nothing_else(const Evidence& evidence, uint32_t index, const Abs
 
 bool does_as_before(const Evidence& evidence, MemberRef member, const std::vector<uint32_t>& nodes) {
     return std::none_of(nodes.begin(), nodes.end(),
-                        [&](uint32_t node) { return deviating_in(evidence, node).contains(member.process); });
+                        [&](uint32_t node) { return deviates_in(evidence, node, member.process); });
 }
 
 // The node in which the usual peer waits for the half that the caller made with another; UINT32_MAX where there is

@@ -21,8 +21,8 @@ struct Orders {
 
 // Did each of these ranks begin with the other call before? Then its order now is the new one.
 bool changed_order(const Evidence& evidence, const std::vector<MemberRef>& members, uint32_t first) {
-    const std::set<uint32_t> deviating = deviating_in(evidence, first);
-    return std::all_of(members.begin(), members.end(), [&](MemberRef ref) { return deviating.contains(ref.process); });
+    return std::all_of(members.begin(), members.end(),
+                       [&](MemberRef ref) { return deviates_in(evidence, first, ref.process); });
 }
 
 void add_opposite_order(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings, uint32_t a,
