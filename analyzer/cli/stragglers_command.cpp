@@ -1,11 +1,10 @@
 // titan-analyze stragglers: why a job is slow, what the step would take without that, and which ranks are late.
-#include "analyze_timing.h"
-#include "timing.h"
 
 #include <memory>
 
 #include "commands.h"
 #include "keep_steps.h"
+#include "late_ranks.h"
 #include "straggler_report.h"
 
 namespace titan::analyzer {
@@ -61,8 +60,7 @@ int run_stragglers(StragglerArguments& arguments) {
     if (steps && !keep_steps(*run, *steps)) {
         return fail("--steps: none of these steps is on record (titan_step marks steps)");
     }
-    const Timing timing = analyze_timing(*run);
-    const SlowCauses slow = slow_causes(*run, timing);
+    const auto [timing, slow] = slowness_of(*run);
     print_text(arguments.json ? straggler_json(*run, timing, slow, options.ranks)
                               : straggler_report(*run, timing, slow, options, terminal_style(arguments.tables)));
     return any_late(timing) || !timing.slow.empty() || !slow.causes.empty() ? kExitFindings : kExitHealthy;

@@ -146,10 +146,12 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
     set_confidence(run, group, finding);
     const SlowCause* const cause = cause_of(slow, finding.ranks);
     finding.next = cause == nullptr ? std::string_view() : next_step(*cause);
+    finding.cost_share = share_of(slow, head, axis);
     finding.summary = phrase("{} {} {}: {}", ranks_fact(finding.ranks), group.size() > 1 ? "are late" : "is late",
                              pattern_text(slow, head, axis), cost_words(slow, cause, head, axis));
-    if (!head.slow_part.empty()) {
-        finding.summary += "; the slow part is " + head.slow_part;
+    const bool cause_tells = cause != nullptr && !cause->slow_part.empty();
+    if (const std::string& slow_part = cause_tells ? cause->slow_part : head.slow_part; !slow_part.empty()) {
+        finding.summary += "; the slow part is " + slow_part;
     }
     const bool by_durations = !run.processes[head.process].sees.moments;
     finding.evidence.push_back(
@@ -187,7 +189,15 @@ std::string size_text(uint64_t bytes) {
                                : fmt::format("{} bytes", bytes);
 }
 
-Finding slow_collective(const Run& run, const Timing& timing, const SlowCollective& slow) {
+// Of a step, as played; else of the time seen.
+double share_of(const SlowCauses& causes, const Timing& timing, const SlowCollective& slow) {
+    const auto link = std::find_if(causes.causes.begin(), causes.causes.end(),
+                                   [](const SlowCause& cause) { return cause.of_class == CauseClass::kSlowLink; });
+    const double seen_ns = timing.axes.front().seen_ns();
+    return link != causes.causes.end() ? link->share() : seen_ns > 0 ? slow.lost_ns / seen_ns : 0;
+}
+
+Finding slow_collective(const Run& run, const Timing& timing, const SlowCauses& causes, const SlowCollective& slow) {
     Finding finding;
     finding.kind = FindingKind::kSlowCollective;
     finding.hangs = false;
@@ -205,6 +215,7 @@ Finding slow_collective(const Run& run, const Timing& timing, const SlowCollecti
         }
     }
     finding.ranks.assign(ranks.begin(), ranks.end());
+    finding.cost_share = share_of(causes, timing, slow);
     finding.confidence = slow.taken_ns > 3 * slow.usual_ns ? Confidence::kCertain : Confidence::kLikely;
     if (finding.confidence != Confidence::kCertain) {
         finding.would_confirm.emplace_back("more recorded calls: it is slow, but by less than three times");
@@ -249,6 +260,7 @@ Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, 
     finding.hangs = false;
     finding.ranks = cause.ranks;
     finding.next = next_step(cause);
+    finding.cost_share = cause.share();
     finding.confidence = Confidence::kLikely;
     finding.doubt(!slow.missing.empty(), "records of all ranks, steps and launches");
     if (finding.confidence == Confidence::kLikely) {
@@ -266,6 +278,12 @@ Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, 
         finding.evidence.push_back(clocks);
     }
     return finding;
+}
+
+bool costs_more(const Finding& a, const Finding& b) {
+    const bool a_possible = a.confidence == Confidence::kPossible;
+    const bool b_possible = b.confidence == Confidence::kPossible;
+    return a_possible != b_possible ? b_possible : a.cost_share > b.cost_share;
 }
 
 bool is_told(const SlowCauses& slow, const SlowCause& cause, const std::vector<Finding>& findings) {
@@ -299,10 +317,13 @@ void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow
 
 }  // namespace
 
-std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, const DiagnoseOptions& options,
+std::vector<Warning> add_timing_findings(const Run& run, Timing& timing, const DiagnoseOptions& options,
                                          Diagnosis& diagnosis) {
     std::vector<Finding>& findings = diagnosis.findings;
+    const size_t before = findings.size();
     const bool hangs = any_hangs(findings) || !diagnosis.waiting.empty();
+    const SlowCauses slow = hangs && !any_late(timing) ? SlowCauses() : slow_causes(run, timing);
+    forget_lateness_without_cost(slow, timing);
     std::vector<const RankTiming*> late;
     for (const RankTiming& rank : timing.ranks) {
         if (rank.shape.pattern != LatePattern::kNone) {
@@ -311,8 +332,6 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, c
     }
     std::stable_sort(late.begin(), late.end(),
                      [](const auto* a, const auto* b) { return a->shape.cost_ns > b->shape.cost_ns; });
-    const SlowCauses slow = late.empty() && hangs ? SlowCauses() : slow_causes(run, timing);
-    std::erase_if(late, [&](const RankTiming* rank) { return is_late_by_link(slow, *rank, timing.axes[rank->axis]); });
     std::vector<std::vector<const RankTiming*>> groups;
     for (const RankTiming* rank : late) {
         const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
@@ -339,7 +358,7 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, c
         findings.push_back(straggler(run, timing, slow, group));
     }
     for (size_t i = 0; i < std::min(timing.slow.size(), kMaxFindings); ++i) {
-        findings.push_back(slow_collective(run, timing, timing.slow[i]));
+        findings.push_back(slow_collective(run, timing, slow, timing.slow[i]));
     }
     if (timing.slow.size() > kMaxFindings) {
         left_out.push_back({WarningKind::kMoreFindings,
@@ -351,6 +370,7 @@ std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, c
     if (!hangs) {
         add_slow_steps(run, timing, slow, options.slow_share, diagnosis);
     }
+    std::stable_sort(findings.begin() + static_cast<std::ptrdiff_t>(before), findings.end(), costs_more);
     return left_out;
 }
 

@@ -8,9 +8,9 @@
 
 namespace titan::analyzer {
 
-// Appended: a hang stays the head, and where one is, steps are played only if somebody is late. Returns what is left
-// out.
-std::vector<Warning> add_timing_findings(const Run& run, const Timing& timing, const DiagnoseOptions& options,
+// Appended, what costs a step most first: a hang stays the head, and where one is, steps are played only if somebody is
+// late. `timing` forgets lateness that costs nothing. Returns what is left out.
+std::vector<Warning> add_timing_findings(const Run& run, Timing& timing, const DiagnoseOptions& options,
                                          Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

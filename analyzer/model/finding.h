@@ -93,6 +93,7 @@ struct Finding {
     std::vector<int> waiting;  // ranks in the very call that the culprit has not made
     int64_t since_ns = 0;      // when the first of the victims began to wait
     int64_t waited_ns = 0;     // longest wait there, by the waiter's own clock, 0 unknown
+    double cost_share = 0;     // of the time of a step that it costs; of slow jobs alone
     std::string_view next;     // what to do about this one, where its kind alone does not tell
 
     std::string_view remedy() const { return next.empty() ? row_of(kind).remedy : next; }

@@ -2,12 +2,12 @@
 
 #include <map>
 
-#include "analyze_timing.h"
 #include "diagnosis_document.h"
 #include "document_json.h"
 #include "evidence.h"
 #include "goodput_report.h"
 #include "host/words.h"
+#include "late_ranks.h"
 #include "page_sections.h"
 #include "report_parts.h"
 
@@ -96,7 +96,7 @@ Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& op
     }
     const std::vector<AttemptTimes> attempts = options.attempts(times.times());
     const Evidence evidence(run, options.diagnose);
-    const Timing timing = analyze_timing(run);
+    const auto [timing, slow] = slowness_of(run);
 
     Json json;
     json["schema"] = kPageSchema;
@@ -109,7 +109,7 @@ Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& op
     json["calls"] = calls_section(run);
     json["waits"] = waits_section(evidence);
     json["around"] = around_section(evidence, diagnosis.clocks, diagnosis.findings);
-    json["lateness"] = lateness_section(timing, slow_causes(run, timing));
+    json["lateness"] = lateness_section(timing, slow);
     json["durations"] = durations_section(summary);
     json["sizes"] = sizes_section(summary);
     json["steps"] = steps_section(run);

@@ -82,6 +82,8 @@ class CauseSearch {
     std::optional<int64_t> since(const RankSteps& amounts_ns) const;
 
   private:
+    bool looks_are_coarse() const;
+    Durations typical(const Durations& durations) const;
     std::vector<uint32_t> steps_spared_by(const RankSteps& amounts_ns) const;
     void find_usual_slots();
     RankSteps with_unseen(const RankSteps& amounts_ns) const;

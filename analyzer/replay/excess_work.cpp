@@ -25,11 +25,13 @@ ExcessWork::ExcessWork(const CauseSearch& search, Against against)
     : peers_of_(search.ranks()),
       work_ns_(search.ranks(), search.steps()),
       host_late_ns_(search.ranks(), search.steps()),
+      keeps_up_ns_(search.ranks(), search.steps()),
       busy_ns_(search.ranks(), search.steps()) {
     find_peers(search, against);
     work_ns_ =
         excess_of(against == Against::kOtherHosts && !search.graph.by_streams ? search.surplus_ns() : search.left_ns);
     host_late_ns_ = excess_of(search.work.host_late_ns);
+    keeps_up_ns_ = excess_of(search.work.keeps_up_ns);
     busy_ns_ = excess_of(search.work.of(HostPart::kBusy));
     for (size_t r = 0; r < search.ranks(); ++r) {
         for (size_t s = 0; s < search.steps() && is_of_host_alone(r); ++s) {

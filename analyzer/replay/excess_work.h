@@ -19,6 +19,7 @@ class ExcessWork {
 
     double work_ns(size_t rank, size_t step) const { return work_ns_.at(rank, step); }
     double host_late_ns(size_t rank, size_t step) const { return host_late_ns_.at(rank, step); }
+    double keeps_up_ns(size_t rank, size_t step) const { return keeps_up_ns_.at(rank, step); }
     double busy_ns(size_t rank, size_t step) const { return busy_ns_.at(rank, step); }
     // Its host alone could be compared: nobody on another host does its work.
     bool is_of_host_alone(size_t rank) const { return peers_[peers_of_[rank]].empty(); }
@@ -33,6 +34,7 @@ class ExcessWork {
     std::vector<size_t> peers_of_;  // by rank: index in peers_, which many ranks share
     RankSteps work_ns_;
     RankSteps host_late_ns_;
+    RankSteps keeps_up_ns_;
     RankSteps busy_ns_;
 };
 

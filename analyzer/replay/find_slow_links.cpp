@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,8 +20,10 @@ constexpr double kTimesLikeExchange = 2.2;  // likewise, of messages whose sizes
 constexpr double kTimesOfTwo = 2;           // likewise, where there is one other
 constexpr double kLeastLike = 2;            // other routes
 constexpr double kLeastNs = 100'000;        // longer than its like
-constexpr double kAboveKnown = 2;           // and than what the method of observing resolves
+constexpr double kAboveKnown = 2;           // and than what one look at the GPU resolves, of few calls
+constexpr double kAboveKnownOfMany = 0.05;  // likewise of many, which looks tell more exactly in the mean
 constexpr size_t kLeastCalls = 8;
+constexpr double kStall = 2;  // times a typical call, or the distance between two looks: beyond it a call stalls
 constexpr size_t kLeastSlowSteps = 4;  // where it is compared with its own past
 
 struct Route {
@@ -28,7 +31,7 @@ struct Route {
     std::vector<double> ran_ns;  // node by node
     std::vector<uint32_t> nodes;
     std::vector<size_t> steps;
-    double median_ns = 0;
+    double typical_ns = 0;
     double slow_ns = 0;  // since it is slow
     double usual_ns = 0;
     size_t first_step = 0;
@@ -40,7 +43,7 @@ class SlowLinks {
   public:
     explicit SlowLinks(CauseSearch& search) : search_(search) {
         for (const int64_t known_ns : search.graph.known_ns) {
-            least_ns_ = std::max(least_ns_, kAboveKnown * static_cast<double>(known_ns));
+            known_ns_ = std::max(known_ns_, static_cast<double>(known_ns));
         }
     }
 
@@ -108,7 +111,7 @@ class SlowLinks {
         for (size_t r = 0; r < graph.ranks(); ++r) {
             search_.for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
                 for (uint32_t n = first; n < end; ++n) {
-                    const std::optional<Way> way = graph.nodes[n].run_ns > 0 ? way_of(n) : std::nullopt;
+                    const std::optional<Way> way = graph.nodes[n].has_end ? way_of(n) : std::nullopt;
                     if (!way) {
                         continue;
                     }
@@ -116,7 +119,7 @@ class SlowLinks {
                     route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
                     route.of.from = std::get<1>(*way);
                     route.of.to = std::get<2>(*way);
-                    route.ran_ns.push_back(static_cast<double>(graph.nodes[n].run_ns));
+                    route.ran_ns.push_back(std::max(0.0, static_cast<double>(graph.nodes[n].run_ns)));
                     route.nodes.push_back(n);
                     route.steps.push_back(step);
                 }
@@ -124,7 +127,7 @@ class SlowLinks {
         }
         for (auto& [way, route] : routes) {
             if (route.ran_ns.size() >= kLeastCalls) {
-                route.median_ns = median_of(route.ran_ns);
+                route.typical_ns = typical_of(route.ran_ns);
                 const int32_t size = !route.of.is_pair() ? search_.run.communicators[route.of.communicator].size
                                      : route.of.from != route.of.to ? 2
                                                                     : 1;
@@ -133,21 +136,42 @@ class SlowLinks {
         }
     }
 
-    static double median_in(const Route& route, size_t from_step, size_t to_step) {
+    // Looks at a GPU are so far apart that short calls end at one of two or three: the median would be one of these, so
+    // this is the mean. Of a call that stalls no more than that counts.
+    double typical_of(const std::vector<double>& ran_ns) const {
+        if (ran_ns.empty()) {
+            return 0;
+        }
+        const double median_ns = median_of(ran_ns);
+        const double most_ns = median_ns + kStall * std::max(median_ns, known_ns_);
+        double sum_ns = 0;
+        for (const double ns : ran_ns) {
+            sum_ns += std::min(ns, most_ns);
+        }
+        return sum_ns / static_cast<double>(ran_ns.size());
+    }
+
+    // By how much a typical call of so many must be longer.
+    double least_ns(size_t calls) const {
+        const double few = std::sqrt(static_cast<double>(kLeastCalls) / static_cast<double>(calls));
+        return std::max(kLeastNs, known_ns_ * std::max(kAboveKnownOfMany, kAboveKnown * std::min(1.0, few)));
+    }
+
+    double typical_in(const Route& route, size_t from_step, size_t to_step) const {
         std::vector<double> ran_ns;
         for (size_t i = 0; i < route.ran_ns.size(); ++i) {
             if (route.steps[i] >= from_step && route.steps[i] < to_step) {
                 ran_ns.push_back(route.ran_ns[i]);
             }
         }
-        return median_of(std::move(ran_ns));
+        return typical_of(ran_ns);
     }
 
     // The step at which the calls became slow; 0 where they always were.
     size_t onset(const Route& route, double usual_ns) const {
         std::vector<double> of_step;
         for (size_t s = 0; s < search_.compared(); ++s) {
-            of_step.push_back(median_in(route, s, s + 1));
+            of_step.push_back(typical_in(route, s, s + 1));
         }
         const double between_ns = (usual_ns + quantile_of(of_step, 0.75)) / 2;
         size_t first = search_.compared();
@@ -157,28 +181,43 @@ class SlowLinks {
         return first;
     }
 
-    // Beside their like where there are enough of it, else beside their own past. Of two over as many hosts the faster
-    // one tells what is usual.
+    // Beside their like where there are enough of it, else beside their own past.
     void judge(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
-        std::vector<double> medians;
+        std::vector<double> typical_ns;
         for (const Route& route : routes) {
-            medians.push_back(route.median_ns);
+            typical_ns.push_back(route.typical_ns);
         }
-        const bool are_two = routes.size() == 2 && hosts_of(routes[0].of).size() == hosts_of(routes[1].of).size();
-        const bool has_like = are_two || static_cast<double>(routes.size()) > kLeastLike;
-        const double like_ns = are_two ? quantile_of(medians, 0) : median_of(medians);
+        const double middle_ns = median_of(std::move(typical_ns));
+        const std::optional<double> faster_ns = faster_of_two(routes);
+        const bool are_many = static_cast<double>(routes.size()) > kLeastLike;
         for (Route& route : routes) {
-            const double times = are_two ? std::max(kTimesOfTwo, times_like(route)) : times_like(route);
-            if (has_like ? is_slow(route, like_ns, times) : is_slow_since(route)) {
+            const double times = times_like(route);
+            if ((faster_ns && is_slow(route, *faster_ns, std::max(kTimesOfTwo, times))) ||
+                (are_many && is_slow(route, middle_ns, times)) || (!faster_ns && !are_many && is_slow_since(route))) {
                 slow.push_back(&route);
             }
         }
     }
 
+    // What is usual on the faster one of two routes, or of two communicators, over as many hosts. Where one member of a
+    // communicator is slow to exchange, so are all of its exchanges.
+    std::optional<double> faster_of_two(const std::vector<Route>& routes) const {
+        std::map<size_t, std::vector<double>> sides;
+        std::set<size_t> hosts;
+        for (size_t i = 0; i < routes.size(); ++i) {
+            sides[routes.size() == 2 ? i : routes[i].of.communicator].push_back(routes[i].typical_ns);
+            hosts.insert(hosts_of(routes[i].of).size());
+        }
+        if (sides.size() != 2 || hosts.size() != 1) {
+            return std::nullopt;
+        }
+        return std::min(median_of(sides.begin()->second), median_of(sides.rbegin()->second));
+    }
+
     void judge_by_past(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
         for (Route& route : routes) {
             if (is_slow_since(route) && route.first_step + kLeastSlowSteps <= search_.compared() &&
-                route.slow_ns > kTimesLike * median_in(route, 0, route.first_step)) {
+                route.slow_ns > kTimesLike * typical_in(route, 0, route.first_step)) {
                 slow.push_back(&route);
             }
         }
@@ -189,9 +228,11 @@ class SlowLinks {
     bool is_slow(Route& route, double usual_ns, double times) const {
         route.usual_ns = usual_ns;
         route.first_step = onset(route, usual_ns);
-        route.slow_ns = median_in(route, route.first_step, search_.compared());
+        route.slow_ns = typical_in(route, route.first_step, search_.compared());
+        const auto calls = static_cast<size_t>(std::count_if(route.steps.begin(), route.steps.end(),
+                                                             [&](size_t step) { return step >= route.first_step; }));
         return route.first_step + 2 < search_.compared() && route.slow_ns > times * usual_ns &&
-               route.slow_ns > usual_ns + least_ns_;
+               route.slow_ns > usual_ns + least_ns(calls);
     }
 
     bool is_slow_since(Route& route) const {
@@ -268,14 +309,15 @@ class SlowLinks {
         cause.hosts.assign(hosts.begin(), hosts.end());
         cause.since_step = search_.since(first);
         const StepRoute& of = worst->of;
-        cause.evidence.push_back(fmt::format(
-            "{} between {} takes {}, its like {} (medians, counted from the last arrival)", format::name_of(of.kind),
-            ranks_text(cause.ranks), fine_duration_text(worst->slow_ns), fine_duration_text(worst->usual_ns)));
+        cause.evidence.push_back(
+            fmt::format("{} between {} takes {}, its like {} (typical ones, counted from the last arrival)",
+                        format::name_of(of.kind), ranks_text(cause.ranks), fine_duration_text(worst->slow_ns),
+                        fine_duration_text(worst->usual_ns)));
         search_.add(std::move(cause), without);
     }
 
     CauseSearch& search_;
-    double least_ns_ = kLeastNs;
+    double known_ns_ = 0;
     std::map<Like, std::vector<Route>> likes_;
 };
 

@@ -118,25 +118,33 @@ class SlowRanks {
     }
 
     void judge(std::vector<Suspect>& suspects, const ShapeLimits& limits) const {
-        std::vector<double> rates;
-        for (const Suspect& suspect : suspects) {
-            const auto late = std::count_if(suspect.excess_ns.begin(), suspect.excess_ns.end(),
-                                            [&](double ns) { return ns >= limits.least_ns; });
-            rates.push_back(static_cast<double>(late) / static_cast<double>(search_.steps()));
-        }
-        const std::vector<double> of_others = rates_of_others(rates);
         for (size_t i = 0; i < suspects.size(); ++i) {
-            ShapeLimits own = limits;
-            own.base_rate = std::max(own.base_rate, of_others[i]);
             std::vector<double> costs = suspects[i].excess_ns;
             for (double& ns : costs) {
                 ns = std::max(0.0, ns);
             }
+            ShapeLimits own = limits;
+            own.base_rate = std::max(own.base_rate,
+                                     rate_of_others(suspects, i, std::max(late_from_ns(costs, limits.least_ns), 1.0)));
             suspects[i].shape = shape_of(costs, own);
             if (suspects[i].shape.pattern == LatePattern::kNone && !of_hosts_) {
                 suspects[i].shape = known_shape(suspects[i].ranks.front());
             }
         }
+    }
+
+    // How often others are longer by so much: the upper quartile of some of them.
+    static double rate_of_others(const std::vector<Suspect>& suspects, size_t suspect, double from_ns) {
+        std::vector<double> rates;
+        for (size_t i = 0; i < suspects.size(); i += 1 + suspects.size() / kFewSuspects) {
+            const std::vector<double>& excess_ns = suspects[i].excess_ns;
+            const auto late =
+                std::count_if(excess_ns.begin(), excess_ns.end(), [from_ns](double ns) { return ns >= from_ns; });
+            if (i != suspect) {
+                rates.push_back(static_cast<double>(late) / static_cast<double>(excess_ns.size()));
+            }
+        }
+        return quantile_of(std::move(rates), 0.75);
     }
 
     // Those of the one that has far more of them than all others of whom nothing was told, long beside a step without
@@ -158,17 +166,6 @@ class SlowRanks {
         if (!of_hosts_ || strikes_whole_host(others.front())) {
             tell(others.front(), true);
         }
-    }
-
-    // Among many one makes no difference.
-    static std::vector<double> rates_of_others(const std::vector<double>& rates) {
-        std::vector<double> of_others(rates.size(), quantile_of(rates, 0.75));
-        for (size_t i = 0; i < rates.size() && rates.size() <= kFewSuspects; ++i) {
-            std::vector<double> others = rates;
-            others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-            of_others[i] = quantile_of(std::move(others), 0.75);
-        }
-        return of_others;
     }
 
     // As its lateness in collectives tells, in steps of the graph.
@@ -248,19 +245,23 @@ class SlowRanks {
                                              fine_duration_text(shape.typical_ns), when));
     }
 
-    // The host was late with its calls for that long, or was busy for longer than its peers.
+    // The host was late with its calls for that long, or was busy for longer than its peers. Between short calls the
+    // GPU is seen only a look after the host: a host that is busy for longer, and whose GPU keeps up, is late, too.
     bool is_of_host(const Suspect& suspect) const {
-        double all_ns = 0, busy_ns = 0, late_ns = 0;
+        double all_ns = 0, busy_ns = 0, late_ns = 0, keeps_up_ns = 0;
         for (const size_t r : suspect.ranks) {
             for (size_t s = 0; s < search_.steps(); ++s) {
                 if (is_struck(suspect, s)) {
                     all_ns += excess_.work_ns(r, s);
                     busy_ns += excess_.busy_ns(r, s);
                     late_ns += excess_.host_late_ns(r, s);
+                    keeps_up_ns += excess_.keeps_up_ns(r, s);
                 }
             }
         }
-        return late_ns >= kMostlyHost * all_ns && (!search_.work.has_profiles || busy_ns >= kMostlyHost * all_ns);
+        const double least_ns = kMostlyHost * all_ns;
+        return search_.work.has_profiles ? busy_ns >= least_ns && std::max(late_ns, keeps_up_ns) >= least_ns
+                                         : late_ns >= least_ns;
     }
 
     CauseSearch& search_;

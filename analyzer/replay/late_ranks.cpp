@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analyze_timing.h"
+
 namespace titan::analyzer {
 
 constexpr double kOfLateness = 0.5;  // what a link costs, beside what the rank's lateness does: then it is the link's
@@ -31,12 +33,35 @@ double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& 
     return of_ns > 0 ? cost_ns(slow, rank, axis) / of_ns : 0;
 }
 
+namespace {
+
+// Its calls with others take long, and that holds it up.
 bool is_late_by_link(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {
     return std::any_of(slow.causes.begin(), slow.causes.end(), [&](const SlowCause& cause) {
         return cause.of_class == CauseClass::kSlowLink &&
                std::binary_search(cause.ranks.begin(), cause.ranks.end(), rank.rank) &&
                cause.share() > kOfLateness * share_of(slow, rank, axis);
     });
+}
+
+}  // namespace
+
+void forget_lateness_without_cost(const SlowCauses& slow, Timing& timing) {
+    for (RankTiming& rank : timing.ranks) {
+        const TimeAxis& axis = timing.axes[rank.axis];
+        const bool was_played = std::binary_search(slow.ranks.begin(), slow.ranks.end(), rank.rank);
+        if (was_played && cause_of(slow, {rank.rank}) == nullptr &&
+            (!axis.steps || is_late_by_link(slow, rank, axis))) {
+            rank.shape = LateShape();
+        }
+    }
+}
+
+Slowness slowness_of(const Run& run) {
+    Slowness slowness{analyze_timing(run), {}};
+    slowness.causes = slow_causes(run, slowness.timing);
+    forget_lateness_without_cost(slowness.causes, slowness.timing);
+    return slowness;
 }
 
 std::optional<int64_t> since_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis) {

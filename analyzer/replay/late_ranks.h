@@ -19,10 +19,19 @@ const SlowCause* cause_of(const SlowCauses& slow, const std::vector<int>& ranks)
 // the steps or calls.
 double cost_ns(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
 double share_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
-// Its calls with others take long, and that holds it up: a played cause tells it.
-bool is_late_by_link(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
 // The first step (or call, where the axis has none); nothing where it was there when the record begins.
 std::optional<int64_t> since_of(const SlowCauses& slow, const RankTiming& rank, const TimeAxis& axis);
+
+// A rank that was played is not late in calls if no step would be shorter without that, and nowhere if a slow link is
+// what holds it up: a cause tells that.
+void forget_lateness_without_cost(const SlowCauses& slow, Timing& timing);
+
+// Both, and in agreement.
+struct Slowness {
+    Timing timing;
+    SlowCauses causes;
+};
+Slowness slowness_of(const Run& run);
 
 // Calls show more exactly than sums of steps when ranks became late; but the sums may go further back.
 void settle_since(SlowCause& cause, const Timing& timing);

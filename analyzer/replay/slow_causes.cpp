@@ -150,6 +150,10 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     all.first_step = graph.first_step;
     all.steps = graph.steps;
     all.by_period = graph.by_period;
+    for (const uint32_t process : graph.processes) {
+        all.ranks.push_back(run.processes[process].rank);
+    }
+    std::sort(all.ranks.begin(), all.ranks.end());
     if (!graph.by_device) {
         all.missing.emplace_back(
             "GPU times are not recorded: hosts tell when ranks came to their calls, and "

@@ -50,6 +50,7 @@ struct SlowCauses {
     int64_t first_step = 0;
     size_t steps = 0;
     bool by_period = false;
+    std::vector<int> ranks;            // that were played, sorted
     std::vector<SlowCause> causes;     // the most costly first
     std::vector<std::string> missing;  // what could not be seen
     std::string why_none;              // why nothing could be played; empty otherwise

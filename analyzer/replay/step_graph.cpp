@@ -31,6 +31,7 @@ constexpr double kFilledInShare = 0.02;     // of a step, likewise
 constexpr double kWatched = 0.95;           // share of a step's calls that were seen to end
 constexpr size_t kLeastWatched = 8;         // steps
 constexpr double kGoodClockNs = 3e6;        // bound of an aligned clock
+constexpr int64_t kLooksBehind = 2;         // a GPU that comes so many looks behind the call keeps up with its host
 
 class GraphBuilder {
   public:
@@ -413,6 +414,7 @@ class GraphBuilder {
                 node.own_ns = static_cast<float>(raw_[n].arrived_ns - since_ns);  // below 0: seen late
                 node.host_late = raw_[n].entered_ns > since_ns &&
                                  raw_[n].entered_ns - since_ns > (raw_[n].arrived_ns - since_ns) / 2;
+                node.keeps_up = raw_[n].arrived_ns - raw_[n].entered_ns <= kLooksBehind * graph_.known_ns[r];
                 if (node.slot == 0 && node.step != 0 && node.host_late) {
                     note_carried(r, raw_[n], since_ns);
                 }
@@ -491,6 +493,7 @@ class GraphBuilder {
                     ran_ns = std::min(common_ns(r, raw_[n].ended_ns) - together_ns, took_ns);
                 }
                 graph_.nodes[n].run_ns = static_cast<float>(ran_ns);
+                graph_.nodes[n].has_end = true;
             }
         }
     }

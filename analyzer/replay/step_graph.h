@@ -38,7 +38,9 @@ struct StepNode {
     bool after_both = false;     // and from the end of `after`, whichever is later
     bool runs_ahead = false;     // of its rank's computation, which it does not wait for
     bool beside = false;         // a longer one counts its own time from the same moment: no time of its own
+    bool has_end = false;        // when it ended is known; else run_ns is 0
     bool host_late = false;      // its host made the call when the GPU had nothing left to do
+    bool keeps_up = false;       // its GPU came to it as soon behind the call as the looks at it can tell
 };
 
 // What meetings of one kind run over: a communicator, or a pair of its ranks in one direction.

@@ -105,8 +105,8 @@ double RankSteps::sum() const {
 }
 
 StepWork StepWork::of_steps(const std::vector<uint32_t>& steps) const {
-    StepWork some{
-        work_ns.of_steps(steps), {}, host_late_ns.of_steps(steps), memory_calls.of_steps(steps), has_profiles};
+    StepWork some{work_ns.of_steps(steps),      {},          host_late_ns.of_steps(steps), keeps_up_ns.of_steps(steps),
+                  memory_calls.of_steps(steps), has_profiles};
     for (const RankSteps& of_part : host_ns) {
         some.host_ns.push_back(of_part.of_steps(steps));
     }
@@ -115,7 +115,7 @@ StepWork StepWork::of_steps(const std::vector<uint32_t>& steps) const {
 
 StepWork step_work(const Run& run, const StepGraph& graph) {
     const RankSteps none(graph.ranks(), graph.steps + 1);
-    StepWork work{none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, true};
+    StepWork work{none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, none, true};
     for (size_t r = 0; r < graph.ranks(); ++r) {
         graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
             const size_t step = graph.nodes[first].step;
@@ -124,10 +124,11 @@ StepWork step_work(const Run& run, const StepGraph& graph) {
                 const double own_ns = node.beside ? 0 : static_cast<double>(node.own_ns);
                 work.work_ns.at(r, step) += own_ns;
                 work.host_late_ns.at(r, step) += node.host_late ? own_ns : 0;
+                work.keeps_up_ns.at(r, step) += node.keeps_up ? own_ns : 0;
             }
         });
         work.work_ns.at(r, graph.steps) = graph.tail_ns[r];
-        work.host_late_ns.at(r, graph.steps) = graph.tail_ns[r];
+        work.host_late_ns.at(r, graph.steps) = work.keeps_up_ns.at(r, graph.steps) = graph.tail_ns[r];
         const Process& process = run.processes[graph.processes[r]];
         size_t known = 0;
         for (const StepProfile& step : process.steps) {

@@ -39,6 +39,7 @@ struct StepWork {
     RankSteps work_ns;               // own times of the nodes
     std::vector<RankSteps> host_ns;  // by HostPart
     RankSteps host_late_ns;          // own times at whose end the host was late with the call
+    RankSteps keeps_up_ns;           // own times at whose end the GPU followed the host's call at once
     RankSteps memory_calls;
     bool has_profiles = false;  // of all ranks and steps
 

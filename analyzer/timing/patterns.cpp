@@ -222,16 +222,19 @@ const char* name_of(LatePattern pattern) {
     return "none";
 }
 
-LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) {
-    // A slow step has a tail in the next one: costs far below the usual are not counted.
+double late_from_ns(const std::vector<double>& costs, double least_ns) {
     std::vector<double> large;
     std::copy_if(costs.begin(), costs.end(), std::back_inserter(large),
-                 [&](double cost) { return cost >= limits.least_ns && cost > 0; });
-    const double tail_ns = kTail * quantile_of(large, 0.75);
+                 [&](double cost) { return cost >= least_ns && cost > 0; });
+    return std::max(least_ns, kTail * quantile_of(large, 0.75));
+}
+
+LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) {
+    const double from_ns = late_from_ns(costs, limits.least_ns);
     std::vector<bool> late;
     late.reserve(costs.size());
     for (const double cost : costs) {
-        late.push_back(cost >= std::max(limits.least_ns, tail_ns) && cost > 0);
+        late.push_back(cost >= from_ns && cost > 0);
     }
     LateShape shape;
     if (costs.size() >= kLeastHits && limits.length_ns > 0) {

@@ -18,11 +18,13 @@ struct ShapeLimits {
     double base_rate = 0.02;  // frequency at which others are late
     double trials = 1;        // series that are looked at: chance has as many chances
 };
+// Costs from there on count as late. A slow step has a tail in the next one: what is far below the usual does not.
+double late_from_ns(const std::vector<double>& costs, double least_ns);
 // Costs by key. Pure.
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits);
 // So many pauses of such a length (share of a key) are no chance, however rare they are.
 inline constexpr size_t kLeastLongPauses = 3;
-inline constexpr double kLongPause = 0.5;
+inline constexpr double kLongPause = 0.3;
 // Irregular if there are so many costs that are so large.
 LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits);
 

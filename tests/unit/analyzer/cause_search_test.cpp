@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -54,6 +55,7 @@ struct TableJob {
                 analyzer::StepNode node;
                 node.own_ns = static_cast<float>(work_ms(static_cast<int>(rank), step) * kTableMs);
                 node.run_ns = kRunMs * kTableMs;
+                node.has_end = true;
                 node.step = step;
                 node.before = step == 0 ? format::kNoIndex : n - 1;
                 node.after_end = step != 0;
@@ -84,11 +86,12 @@ struct TableJob {
     StepGraph graph;
 };
 
-// The same with an exchange in place of the all_reduce: each rank sends to each other one and receives from it, two
-// messages in a meeting. `run_ms`: of the messages between two ranks.
-TableJob exchanging(const std::function<double(int rank, int other)>& run_ms) {
+// The same with an exchange in place of the all_reduce, in groups of equal size: each rank sends to each other one of
+// its group and receives from it, two messages in a meeting. `run_ms`: of the messages between two ranks.
+TableJob exchanging(const std::function<double(int rank, int other)>& run_ms, int groups = 1) {
     TableJob job([](int, uint32_t) { return kWorkMs; });
     StepGraph& graph = job.graph;
+    const int size = kTableRanks / groups;
     graph.piece_begin.clear();
     graph.pieces.clear();
     graph.meeting_size.clear();
@@ -96,9 +99,10 @@ TableJob exchanging(const std::function<double(int rank, int other)>& run_ms) {
     graph.routes.clear();
     std::map<std::pair<int, int>, uint32_t> places;
     for (int low = 0; low < kTableRanks; ++low) {
-        for (int high = low + 1; high < kTableRanks; ++high) {
+        for (int high = low + 1; high < kTableRanks && high / size == low / size; ++high) {
             places[{low, high}] = static_cast<uint32_t>(graph.routes.size());
-            graph.routes.push_back({0, low, high, format::OpKind::kSend, 20});
+            graph.routes.push_back(
+                {static_cast<uint32_t>(low / size), low % size, high % size, format::OpKind::kSend, 20});
         }
     }
     const auto pairs = static_cast<uint32_t>(graph.routes.size());
@@ -108,16 +112,18 @@ TableJob exchanging(const std::function<double(int rank, int other)>& run_ms) {
             graph.meeting_route.push_back(pair);
         }
     }
-    analyzer::Communicator& all = job.run.communicators.emplace_back();
-    all.size = kTableRanks;
+    job.run.communicators.resize(static_cast<size_t>(groups));
     for (int rank = 0; rank < kTableRanks; ++rank) {
-        all.members.push_back({static_cast<uint32_t>(rank), 0});
+        analyzer::Communicator& group = job.run.communicators[static_cast<size_t>(rank / size)];
+        group.size = size;
+        group.members.push_back({static_cast<uint32_t>(rank), 0});
         analyzer::Member& member = job.run.processes[static_cast<size_t>(rank)].members.emplace_back();
-        member.rank = member.global_rank = rank;
+        member.rank = rank % size;
+        member.global_rank = rank;
         for (uint32_t step = 0; step < kTableSteps; ++step) {
             double longest_ms = 0;
             graph.piece_begin.push_back(static_cast<uint32_t>(graph.pieces.size()));
-            for (int other = 0; other < kTableRanks; ++other) {
+            for (int other = rank / size * size; other < (rank / size + 1) * size; ++other) {
                 if (other != rank) {
                     graph.pieces.push_back(step * pairs + places[{std::min(rank, other), std::max(rank, other)}]);
                     longest_ms = std::max(longest_ms, run_ms(rank, other));
@@ -246,6 +252,10 @@ TEST_CASE("pauses: a few long ones of one rank are its own, and cost what the ot
     CHECK(!causes.front().since_step);
     CHECK(causes.front().cost_ns == doctest::Approx(3 * 300 * kTableMs / kTableSteps).epsilon(0.02));
 
+    const TableJob one_shorter([](int rank, uint32_t step) {
+        return varied(rank, step) + (rank != 3 ? 0 : is_among(step, {7, 12}) ? 300 : step == 30 ? 25 : 0);
+    });
+    CHECK(one_shorter.causes_by(find_slow_ranks).size() == 1);
     const TableJob two([](int rank, uint32_t step) {
         return varied(rank, step) + (rank == 3 && is_among(step, {7, 12}) ? 300.0 : 0);
     });
@@ -327,6 +337,122 @@ TEST_CASE("links: of two groups the one whose calls take twice as long is slow")
     CHECK(halved({5, 8}).causes_by(find_slow_links).empty());
 }
 
+TEST_CASE("links: where one rank is slow to exchange, so is its whole group, beside the other group") {
+    const auto run_ms = [](int rank, int other) { return rank == 4 || other == 4 ? 9.0 : 2.0; };
+    const std::vector<SlowCause> causes = exchanging(run_ms, 2).causes_by(find_slow_links);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().ranks == std::vector<int>{4, 5, 6, 7});
+    CHECK(exchanging([](int, int) { return 2.0; }, 2).causes_by(find_slow_links).empty());
+}
+
+TEST_CASE("links: many calls tell a difference below the distance between two looks, few do not") {
+    // Calls end at a look, which each comes at another time after the call had begun.
+    const auto seen_at_looks = [](TableJob job) {
+        job.graph.known_ns.assign(kTableRanks, static_cast<int64_t>(2 * kTableMs));
+        for (size_t n = 0; n < job.graph.nodes.size(); ++n) {
+            analyzer::StepNode& node = job.graph.nodes[n];
+            const double began_ms = 2 * (0.5 + (node.step + 2 * (n / kTableSteps)) % 8) / 8;
+            node.run_ns = static_cast<float>(2 * kTableMs * std::floor((node.run_ns / kTableMs + began_ms) / 2));
+        }
+        return job;
+    };
+    const std::vector<SlowCause> causes = seen_at_looks(halved({1, 3})).causes_by(find_slow_links);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().ranks == std::vector<int>{4, 5, 6, 7});
+    CHECK(seen_at_looks(halved({1, 1.6})).causes_by(find_slow_links).empty());
+}
+
+TEST_CASE("hosts: one that is busy for longer is slow where its GPU keeps up, though it is seen a look later") {
+    TableJob job([](int rank, uint32_t step) { return varied(rank, step) * (rank == 3 ? 2 : 1); }, false);
+    for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
+        analyzer::Process& process = job.run.processes[rank];
+        const auto work_ns = static_cast<int64_t>(kWorkMs * kTableMs);
+        for (uint32_t step = 0; step < kTableSteps; ++step) {
+            analyzer::StepProfile profile;
+            profile.step = static_cast<int32_t>(step);
+            profile.end_ns = 2 * work_ns;
+            profile.sync_ns = rank == 3 ? 0 : work_ns;
+            process.steps.push_back(profile);
+            job.graph.nodes[job.graph.begin[rank] + step].keeps_up = rank == 3;
+        }
+    }
+    const std::vector<SlowCause> causes = job.causes_by(find_slow_ranks);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kSlowRankHost);
+    for (analyzer::StepNode& node : job.graph.nodes) {
+        node.keeps_up = false;
+    }
+    CHECK(job.causes_by(find_slow_ranks).front().of_class == CauseClass::kSlowRankGpu);
+}
+
+TEST_CASE("slow ranks: how often others are late counts from where the rank is late itself") {
+    const auto held_up_ms = [](int rank, uint32_t step) {
+        const bool often = step / 3 % 5 == static_cast<uint32_t>(rank) % 5;
+        return rank == 3 && step * 7 % 10 < 3 ? 15.0 : often ? 4.0 : 0;
+    };
+    const TableJob job([&](int rank, uint32_t step) { return varied(rank, step) + held_up_ms(rank, step); });
+    const std::vector<SlowCause> causes = job.causes_by(find_slow_ranks);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().ranks == std::vector<int>{3});
+    const TableJob others(
+        [&](int rank, uint32_t step) { return varied(rank, step) + (rank == 3 ? 0 : held_up_ms(rank, step)); });
+    CHECK(others.causes_by(find_slow_ranks).empty());
+}
+
+TEST_CASE("costs: where looks at GPUs are coarse, who seems late by chance does not hide what a cause costs") {
+    TableJob job([](int rank, uint32_t step) {
+        const uint32_t look = (step * 5 + static_cast<uint32_t>(rank) * 3) % 7 % 3;
+        return kWorkMs + 25 * look + (rank == 3 ? 20 : 0);
+    });
+    const auto cost_ms = [&] {
+        const analyzer::Timing timing;
+        const CauseSearch search(job.run, timing, job.graph);
+        analyzer::RankSteps amounts_ns(search.ranks(), search.steps());
+        for (uint32_t step = 0; step < kTableSteps; ++step) {
+            amounts_ns.at(3, step) = 20 * kTableMs;
+        }
+        return search.cost_ns(search.without(amounts_ns)) / kTableMs;
+    };
+    CHECK(cost_ms() < 12);
+    job.graph.known_ns.assign(kTableRanks, static_cast<int64_t>(50 * kTableMs));
+    CHECK(cost_ms() == doctest::Approx(20).epsilon(0.1));
+}
+
+TEST_CASE("late ranks: who was played and costs no step anything is not late in calls, who a link holds up nowhere") {
+    analyzer::SlowCauses slow;
+    slow.step_ns = 100 * kTableMs;
+    slow.ranks = {0, 1, 2};
+    slow.causes.resize(2);
+    slow.causes[0].of_class = CauseClass::kSlowRankGpu;
+    slow.causes[0].ranks = {1};
+    slow.causes[1].of_class = CauseClass::kSlowLink;
+    slow.causes[1].ranks = {2, 3};
+    slow.causes[1].step_ns = slow.step_ns;
+    slow.causes[1].cost_ns = 15 * kTableMs;
+    const auto late_ones = [&](bool in_steps, double lost_ms) {
+        analyzer::Timing timing;
+        timing.axes.emplace_back().steps = in_steps;
+        timing.axes.front().keys.assign(50, 0);
+        timing.axes.front().length_ns = 10 * kTableMs;
+        for (int rank = 0; rank < 4; ++rank) {
+            timing.ranks.emplace_back().rank = rank;
+            timing.ranks.back().lost_ns = 50 * lost_ms * kTableMs;
+            timing.ranks.back().shape.pattern = analyzer::LatePattern::kPersistent;
+        }
+        forget_lateness_without_cost(slow, timing);
+        std::vector<int> late;
+        for (const analyzer::RankTiming& rank : timing.ranks) {
+            if (rank.shape.pattern != analyzer::LatePattern::kNone) {
+                late.push_back(rank.rank);
+            }
+        }
+        return late;
+    };
+    CHECK(late_ones(false, 2) == std::vector<int>{1, 3});  // one has a cause of its own, the other was not played
+    CHECK(late_ones(true, 2) == std::vector<int>{0, 1, 3});
+    CHECK(late_ones(true, 40) == std::vector<int>{0, 1, 2, 3});  // by more than the link explains
+}
+
 TEST_CASE("streams: work that is seen only where it takes long is not taken to be as long where it is not seen") {
     const Overlapped job;
     for (uint32_t step = 1; step + 1 < kTableSteps; ++step) {
@@ -375,28 +501,4 @@ TEST_CASE("streams: hidden work had ended by when the work behind it was seen to
         CHECK(raw[step * all + 3].ended_ns == raw[step * all + 4].arrived_ns);
         CHECK(raw[step * all + 2].ended_ns <= raw[step * all + 3].ended_ns);
     }
-}
-
-TEST_CASE("late ranks: one that a slow link holds up is late by the link; a call's cost is no part of a step") {
-    analyzer::SlowCauses slow;
-    slow.step_ns = 100 * kTableMs;
-    slow.by_period = true;
-    slow.causes.emplace_back().of_class = CauseClass::kSlowLink;
-    slow.causes.front().ranks = {2, 3};
-    slow.causes.front().step_ns = slow.step_ns;
-    slow.causes.front().cost_ns = 15 * kTableMs;
-    analyzer::TimeAxis axis;
-    axis.steps = false;
-    axis.keys.assign(50, 0);
-    axis.length_ns = 5 * kTableMs;
-    analyzer::RankTiming late;
-    late.rank = 2;
-    late.lost_ns = 50 * 0.5 * kTableMs;
-    CHECK(share_of(slow, late, axis) == doctest::Approx(0.1));
-    CHECK(is_late_by_link(slow, late, axis));
-    late.lost_ns *= 4;
-    CHECK(!is_late_by_link(slow, late, axis));  // more than the link explains
-    late.lost_ns /= 4;
-    late.rank = 5;
-    CHECK(!is_late_by_link(slow, late, axis));
 }

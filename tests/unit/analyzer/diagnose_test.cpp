@@ -504,7 +504,8 @@ struct Straggling {
     }
     std::vector<Finding> findings() const {
         titan::analyzer::Diagnosis found;
-        titan::analyzer::add_timing_findings(run, timing, {}, found);
+        titan::analyzer::Timing told = timing;
+        titan::analyzer::add_timing_findings(run, told, {}, found);
         return found.findings;
     }
     Run run;

@@ -11,7 +11,8 @@ namespace titan::test {
 
 inline std::vector<analyzer::Finding> findings_of(const analyzer::Run& run) {
     analyzer::Diagnosis diagnosis;
-    analyzer::add_timing_findings(run, analyzer::analyze_timing(run), {}, diagnosis);
+    analyzer::Timing timing = analyzer::analyze_timing(run);
+    analyzer::add_timing_findings(run, timing, {}, diagnosis);
     return diagnosis.findings;
 }
 

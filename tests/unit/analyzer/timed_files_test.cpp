@@ -75,7 +75,7 @@ TEST_CASE("files: sure is who is late whoever is left out, and stands out of wha
     const FileJob job(options);
     const analyzer::Run run = job.run();
     analyzer::Timing timing = analyzer::analyze_timing(run);
-    const auto confidence = [](const analyzer::Run& of, const analyzer::Timing& told) {
+    const auto confidence = [](const analyzer::Run& of, analyzer::Timing told) {
         analyzer::Diagnosis found;
         analyzer::add_timing_findings(of, told, {}, found);
         REQUIRE(found.findings.size() == 1);
