@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -21,7 +22,8 @@ constexpr double kTimesOfTwo = 2;           // likewise, where there is one othe
 constexpr double kLeastLike = 2;            // other routes
 constexpr double kLeastNs = 100'000;        // longer than its like
 constexpr double kAboveKnown = 2;           // and than what one look at the GPU resolves, of few calls
-constexpr double kAboveKnownOfMany = 0.05;  // likewise of many, which looks tell more exactly in the mean
+constexpr double kAboveKnownOfMany = 0.1;   // likewise of many, which looks tell more exactly in the mean
+constexpr double kLeastOfMost = 0.1;        // of what the slowest one loses
 constexpr size_t kLeastCalls = 8;
 constexpr double kStall = 2;  // times a typical call, or the distance between two looks: beyond it a call stalls
 constexpr size_t kLeastSlowSteps = 4;  // where it is compared with its own past
@@ -33,6 +35,7 @@ struct Route {
     std::vector<size_t> steps;
     double typical_ns = 0;
     double slow_ns = 0;  // since it is slow
+    size_t slow_calls = 0;
     double usual_ns = 0;
     size_t first_step = 0;
 };
@@ -58,6 +61,7 @@ class SlowLinks {
                 judge_by_past(routes, slow);
             }
         }
+        keep_those_that_cost(slow);
         if (!slow.empty()) {
             tell(slow);
         }
@@ -167,18 +171,37 @@ class SlowLinks {
         return typical_of(ran_ns);
     }
 
-    // The step at which the calls became slow; 0 where they always were.
-    size_t onset(const Route& route, double usual_ns) const {
-        std::vector<double> of_step;
-        for (size_t s = 0; s < search_.compared(); ++s) {
-            of_step.push_back(typical_in(route, s, s + 1));
+    // What is typical in each step; in one without calls as in the one before.
+    std::vector<double> by_step(const Route& route) const {
+        std::vector<std::vector<double>> ran_ns(search_.compared());
+        for (size_t i = 0; i < route.ran_ns.size(); ++i) {
+            ran_ns[route.steps[i]].push_back(route.ran_ns[i]);
         }
-        const double between_ns = (usual_ns + quantile_of(of_step, 0.75)) / 2;
-        size_t first = search_.compared();
-        while (first > 0 && (of_step[first - 1] > between_ns || of_step[first - 1] == 0)) {
-            --first;
+        std::vector<double> typical_ns;
+        for (const std::vector<double>& here : ran_ns) {
+            typical_ns.push_back(here.empty() && !typical_ns.empty() ? typical_ns.back() : typical_of(here));
         }
-        return first;
+        return typical_ns;
+    }
+
+    // The step at which the calls became slow, where the steps before differ most from those behind; 0 where they were
+    // slow before, too.
+    static size_t onset(const std::vector<double>& of_step, double usual_ns) {
+        const double all_ns = std::accumulate(of_step.begin(), of_step.end(), 0.0);
+        size_t first = 0;
+        double most = 0, before_ns = 0, slow_ns = 0, sum_ns = 0;
+        for (size_t s = 1; s < of_step.size(); ++s) {
+            sum_ns += of_step[s - 1];
+            const auto before = static_cast<double>(s), behind = static_cast<double>(of_step.size() - s);
+            const double apart_ns = (all_ns - sum_ns) / behind - sum_ns / before;
+            if (apart_ns > 0 && apart_ns * apart_ns * before * behind > most) {
+                most = apart_ns * apart_ns * before * behind;
+                before_ns = sum_ns / before;
+                slow_ns = before_ns + apart_ns;
+                first = s;
+            }
+        }
+        return before_ns < (usual_ns + slow_ns) / 2 ? first : 0;
     }
 
     // Beside their like where there are enough of it, else beside their own past.
@@ -223,20 +246,32 @@ class SlowLinks {
         }
     }
 
+    // Beside the one that costs most, what is a little slower explains nothing.
+    static void keep_those_that_cost(std::vector<const Route*>& slow) {
+        const auto lost_ns = [](const Route* route) {
+            return (route->slow_ns - route->usual_ns) * static_cast<double>(route->slow_calls);
+        };
+        double most_ns = 0;
+        for (const Route* route : slow) {
+            most_ns = std::max(most_ns, lost_ns(route));
+        }
+        std::erase_if(slow, [&](const Route* route) { return lost_ns(route) < kLeastOfMost * most_ns; });
+    }
+
     static double times_like(const Route& route) { return route.of.is_exchange() ? kTimesLikeExchange : kTimesLike; }
 
     bool is_slow(Route& route, double usual_ns, double times) const {
         route.usual_ns = usual_ns;
-        route.first_step = onset(route, usual_ns);
+        route.first_step = onset(by_step(route), usual_ns);
         route.slow_ns = typical_in(route, route.first_step, search_.compared());
-        const auto calls = static_cast<size_t>(std::count_if(route.steps.begin(), route.steps.end(),
+        route.slow_calls = static_cast<size_t>(std::count_if(route.steps.begin(), route.steps.end(),
                                                              [&](size_t step) { return step >= route.first_step; }));
         return route.first_step + 2 < search_.compared() && route.slow_ns > times * usual_ns &&
-               route.slow_ns > usual_ns + least_ns(calls);
+               route.slow_ns > usual_ns + least_ns(route.slow_calls);
     }
 
     bool is_slow_since(Route& route) const {
-        return is_slow(route, quantile_of(route.ran_ns, 0.1), times_like(route)) && route.first_step >= 2;
+        return is_slow(route, quantile_of(by_step(route), 0.1), times_like(route)) && route.first_step >= 2;
     }
 
     std::set<std::string> hosts_of(const StepRoute& route) const {

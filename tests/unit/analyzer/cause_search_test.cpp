@@ -335,6 +335,14 @@ TEST_CASE("links: of two groups the one whose calls take twice as long is slow")
     CHECK(causes.front().ranks == std::vector<int>{4, 5, 6, 7});
     CHECK(causes.front().cost_ns == doctest::Approx(11 * kTableMs / 2).epsilon(0.02));  // half of the ranks wait
     CHECK(halved({5, 8}).causes_by(find_slow_links).empty());
+    // That its last calls are fast does not make it fast before.
+    TableJob recovers = halved({5, 16});
+    for (analyzer::StepNode& node : recovers.graph.nodes) {
+        node.run_ns = node.step + 2 < kTableSteps ? node.run_ns : static_cast<float>(6 * kTableMs);
+    }
+    const std::vector<SlowCause> recovered = recovers.causes_by(find_slow_links);
+    REQUIRE(recovered.size() == 1);
+    CHECK(recovered.front().cost_ns > 4 * kTableMs);
 }
 
 TEST_CASE("links: where one rank is slow to exchange, so is its whole group, beside the other group") {
