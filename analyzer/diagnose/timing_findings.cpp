@@ -122,6 +122,14 @@ Sentence cost_words(const SlowCauses& slow, const SlowCause* cause, const RankTi
                   axis.steps ? "step" : "sampled call", 100 * share_of(slow, rank, axis));
 }
 
+// The span that it spends longest in, unless the cause is in spans of another kind.
+const std::string& slow_part_of(const SlowCause* cause, const RankTiming& rank) {
+    const bool is_span = rank.slow_part.starts_with(kSpanPart);
+    const bool is_its_part = cause == nullptr || !cause->host_part ||
+                             (is_span && part_of(rank.slow_part.substr(kSpanPart.size())) == cause->host_part);
+    return is_its_part ? rank.slow_part : cause->slow_part;
+}
+
 Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
                   const std::vector<const RankTiming*>& group) {
     const RankTiming& head = *group.front();
@@ -149,8 +157,7 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
     finding.cost_share = share_of(slow, head, axis);
     finding.summary = phrase("{} {} {}: {}", ranks_fact(finding.ranks), group.size() > 1 ? "are late" : "is late",
                              pattern_text(slow, head, axis), cost_words(slow, cause, head, axis));
-    const bool cause_tells = cause != nullptr && !cause->slow_part.empty();
-    if (const std::string& slow_part = cause_tells ? cause->slow_part : head.slow_part; !slow_part.empty()) {
+    if (const std::string& slow_part = slow_part_of(cause, head); !slow_part.empty()) {
         finding.summary += "; the slow part is " + slow_part;
     }
     const bool by_durations = !run.processes[head.process].sees.moments;

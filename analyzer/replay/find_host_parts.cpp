@@ -101,6 +101,7 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
     cause.of_class = row.of_class;
     cause.ranks = search.struck_ranks(delays_ns);
     cause.since_step = search.since(delays_ns);
+    cause.host_part = row.part;
     cause.slow_part = row.words;
     size_t struck = 0;
     double most_ns = 0;

@@ -15,6 +15,7 @@
 
 #include "run.h"
 #include "step_graph.h"
+#include "step_work.h"
 #include "timing.h"
 
 namespace titan::analyzer {
@@ -37,7 +38,8 @@ struct SlowCause {
     std::vector<uint32_t> spared_steps;  // of those that were compared, by index: it did not strike here
     double cost_ns = 0;                  // of a step, in the mean over the steps since it began
     double step_ns = 0;                  // the mean of these
-    std::string slow_part;
+    std::optional<HostPart> host_part;   // in which hosts spend that time
+    std::string slow_part;               // the same in words
     std::vector<std::string> evidence;
     std::optional<SampledExcess> sampled;  // said in `evidence`, too
 

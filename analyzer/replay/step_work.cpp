@@ -23,13 +23,6 @@ constexpr auto kPartsOfPhases = std::to_array<PartOfPhase>({
     {"compile", HostPart::kCompile},
 });
 
-std::optional<HostPart> part_of(std::string_view span_name) {
-    const std::string_view phase = phase_of(span_name);
-    const auto* row = std::find_if(kPartsOfPhases.begin(), kPartsOfPhases.end(),
-                                   [phase](const PartOfPhase& one) { return one.phase == phase; });
-    return row == kPartsOfPhases.end() ? std::nullopt : std::optional(row->part);
-}
-
 void add_profile(const Process& process, const StepProfile& step, size_t rank, size_t at, StepWork& work) {
     const auto part = [&](HostPart which) -> double& { return work.host_ns[static_cast<size_t>(which)].at(rank, at); };
     part(HostPart::kCompile) += static_cast<double>(step.load_ns);
@@ -63,6 +56,13 @@ void carry_over(const StepGraph& graph, size_t rank, StepWork& work) {
 }
 
 }  // namespace
+
+std::optional<HostPart> part_of(std::string_view span_name) {
+    const std::string_view phase = phase_of(span_name);
+    const auto* row = std::find_if(kPartsOfPhases.begin(), kPartsOfPhases.end(),
+                                   [phase](const PartOfPhase& one) { return one.phase == phase; });
+    return row == kPartsOfPhases.end() ? std::nullopt : std::optional(row->part);
+}
 
 std::vector<double> RankSteps::of_rank(size_t rank) const {
     const auto begin = values_.begin() + static_cast<std::ptrdiff_t>(rank * steps_);

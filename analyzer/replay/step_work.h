@@ -1,7 +1,8 @@
 // How long each rank worked in each step by itself, without the time that others held it, and what its host did then.
 #pragma once
 
-#include <string>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "run.h"
@@ -33,6 +34,9 @@ class RankSteps {
 
 // Ways in which a host spends time in a step.
 enum class HostPart : uint8_t { kCheckpoint, kDataLoading, kCollector, kCompile, kAllocator, kOneGap, kBusy, kCount };
+
+// What a span of that name is for; nothing where it is none of these.
+std::optional<HostPart> part_of(std::string_view span_name);
 
 // The host's time behind the last call of a step counts to the step after it, as the own time of its first call does.
 struct StepWork {

@@ -52,7 +52,7 @@ Parts parts_of(const Process& process, const StepProfile& step) {
                                          step.sync_ns - step.nccl_ns);
     for (uint32_t i = 0; i < step.span_count && step.first_span + i < process.step_spans.size(); ++i) {
         const SpanTime& span = process.step_spans[step.first_span + i];
-        parts["span " + process.text(span.name)] += static_cast<double>(span.busy_ns);
+        parts[std::string(kSpanPart) + process.text(span.name)] += static_cast<double>(span.busy_ns);
         busy_ns -= static_cast<double>(span.busy_ns);
     }
     parts["program code outside of spans"] = std::max(0.0, busy_ns);

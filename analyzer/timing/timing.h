@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "clocks.h"
@@ -37,6 +38,8 @@ struct LateShape {
     double cost_ns = 0;     // their total cost
     double typical_ns = 0;  // the median of them
 };
+
+inline constexpr std::string_view kSpanPart = "span ";  // with its name behind: a slow part that is a span
 
 // One rank's lateness.
 struct RankTiming {
