@@ -570,6 +570,8 @@ struct Run {
     std::string id;
     int32_t attempt = 0;
     int32_t world_size = -1;
+    std::string world;               // its name, where others of the run number their ranks alike (choose_role.h)
+    std::vector<Run> beside;         // those others
     std::vector<Process> processes;  // sorted by rank
     std::vector<Communicator> communicators;
     std::vector<int> ranks;  // ranks with a record
