@@ -6,6 +6,7 @@
 #include <map>
 
 #include "came_and_left.h"
+#include "choose_role.h"
 #include "ends.h"
 #include "host/words.h"
 #include "hosts.h"
@@ -217,6 +218,25 @@ Sentence dead_summary(const Run& run, const Culprits& culprits) {
                    : phrase("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
 }
 
+// "rank 0 of server (pid 12)", of a member that is of another world of the run; empty where none there is.
+std::string in_another_world(const Run& run, const Culprits& culprits) {
+    std::string text;
+    for (const Run& world : run.beside) {
+        for (const Process& process : world.processes) {
+            for (const Member& member : process.members) {
+                for (const Absence& absence : culprits.absences) {
+                    if (member.id == run.communicators[culprits.node->communicator].id &&
+                        member.rank == absence.comm_rank) {
+                        text += fmt::format("{}rank {} of {} (pid {})", text.empty() ? "" : ", ", process.rank,
+                                            world_name(world), process.pid);
+                    }
+                }
+            }
+        }
+    }
+    return text;
+}
+
 Sentence unknown_summary(const Run& run, const Culprits& culprits) {
     const size_t count = culprits.absences.size();
     if (const Absence& first = culprits.absences.front(); first.member.known()) {
@@ -227,6 +247,17 @@ Sentence unknown_summary(const Run& run, const Culprits& culprits) {
     if (const int rank = culprits.absences.front().global_rank; count == 1 && died_unrecorded(run, rank)) {
         return phrase("{} is dead ({}) and left no record: in {} all other members arrived", rank_fact(rank),
                       witnessed_end_text(run, rank), node_fact(run, *culprits.node));
+    }
+    const bool unnamed = culprits.absences.front().global_rank < 0;
+    if (const std::string there = unnamed ? in_another_world(run, culprits) : std::string(); !there.empty()) {
+        return phrase("{} has not come to {}: all other members did", there, node_fact(run, *culprits.node));
+    }
+    const std::vector<int> others =
+        unnamed ? ranks_outside(run, run.communicators[culprits.node->communicator]) : std::vector<int>();
+    if (!others.empty()) {
+        return phrase("{} never came to {}: all ranks of the job are on record, so {} {}",
+                      absent_fact(culprits.absences), node_fact(run, *culprits.node),
+                      count == 1 ? "it is one of" : "they are among", ranks_fact(others));
     }
     return phrase("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
                   absent_fact(culprits.absences), node_fact(run, *culprits.node), verb_form(count, "it", "they"));
@@ -446,7 +477,8 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
         add_position_evidence(run, node, culprits.absences[i], finding);
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }
-    if (unknown && !first.member.known()) {
+    const bool named = first.global_rank >= 0 || ranks_outside(run, run.communicators[node.communicator]).empty();
+    if (unknown && !first.member.known() && named && run.beside.empty()) {
         finding.evidence.push_back(phrase("no dump and no ring of {}", absent_fact(culprits.absences)));
         for (const Absence& absence : culprits.absences) {
             if (const std::string host = likely_host_text(run, absence.global_rank); !host.empty()) {

@@ -12,6 +12,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"
+#include "skipped_call.h"
 #include "uncertainty.h"
 #include "witnessed_ends.h"
 
@@ -357,6 +358,10 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         doubt_absence(evidence.run, culprits, finding);
         name_both_sides(evidence, culprits.absences, finding);
         doubt_guesses(evidence.run, *culprits.node, finding);
+        if (finding.ranks.empty()) {  // unknown members of a job that is on record as a whole
+            finding.ranks = ranks_outside(evidence.run, evidence.run.communicators[culprits.node->communicator]);
+            finding.confidence = finding.ranks.empty() ? finding.confidence : Confidence::kPossible;
+        }
         if (proven && culprits.absences.front().reason == AbsenceReason::kUnknown) {
             finding.confidence = Confidence::kPossible;
         }

@@ -288,7 +288,23 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
             }
         }
     }
-    return -1;
+    const std::vector<int> others = ranks_outside(run, communicator);
+    return others.size() == 1 && known.size() + 1 == communicator.by_rank.size() ? others.front() : -1;
+}
+
+std::vector<int> ranks_outside(const Run& run, const Communicator& communicator) {
+    std::vector<int> ranks;
+    if (!run.missing_ranks.empty() || run.partial_recording ||
+        static_cast<int64_t>(run.processes.size()) != run.world_size) {
+        return ranks;
+    }
+    for (uint32_t i = 0; i < run.processes.size(); ++i) {
+        if (std::none_of(communicator.members.begin(), communicator.members.end(),
+                         [&](MemberRef ref) { return ref.process == i; })) {
+            ranks.push_back(run.processes[i].rank);
+        }
+    }
+    return ranks;
 }
 
 SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
