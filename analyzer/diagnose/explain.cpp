@@ -105,9 +105,10 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
 
 Sentence waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
+    const Sentence length = wait_length(run, node);
     return ranks.empty() ? Sentence()
-                         : phrase("; {} {} for {}", ranks_fact(run, ranks), verb_form(ranks.size(), "waits", "wait"),
-                                  duration_fact(longest_wait_ns(node)));
+                         : phrase("; {} {}{}{}", ranks_fact(run, ranks), verb_form(ranks.size(), "waits", "wait"),
+                                  length.empty() ? "" : " ", length);
 }
 
 bool is_dead(const Run& run, const Absence& absence) {
@@ -280,8 +281,11 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
                            communicator_fact(run, node.communicator));
     if (!member.calls.empty()) {
         const Entry& last = process.entries[member.calls.back()];
-        text += phrase(", the last is {} #{}, {} before its dump{}", op_text(last.kind), last.sequence,
-                       duration_fact(process.now_ns - last.entered_ns), site_text(process, last));
+        text += phrase(", the last is {} #{}{}{}", op_text(last.kind), last.sequence,
+                       process.moment == Moment::kRecorded
+                           ? phrase(", {} before its dump", duration_fact(process.now_ns - last.entered_ns))
+                           : Sentence(),
+                       site_text(process, last));
     }
     if (member.issued <= node.sequence) {
         const uint64_t behind = node.sequence + 1 - member.issued;
@@ -403,6 +407,21 @@ Sentence node_fact(const Run& run, const WaitNode& node) {
             CallFact{node.communicator, op_text(node.op), kNoSequence}};
 }
 
+Sentence wait_length(const Run& run, const WaitNode& node) {
+    constexpr int64_t kWorthTellingNs = 1'000'000'000;
+    int64_t least_ns = 0;
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = run.process(waiter.member);
+        if (process.moment == Moment::kRecorded) {
+            return phrase("for {}", duration_fact(longest_wait_ns(node)));
+        }
+        for (const Entry* later = waiter.entry; later != nullptr && later <= &process.entries.back(); ++later) {
+            least_ns = std::max(least_ns, later->entered_ns - waiter.since_ns);
+        }
+    }
+    return least_ns < kWorthTellingNs ? Sentence() : phrase("for at least {}", duration_fact(least_ns));
+}
+
 Sentence waiting_fact(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     if (ranks.empty()) {
@@ -414,8 +433,8 @@ Sentence waiting_fact(const Run& run, const WaitNode& node) {
                        verb_form(side.ranks.size(), "waits", "wait"), side.call,
                        side.arguments.empty() ? std::string() : " (" + side.arguments + side.site + ")");
     }
-    return phrase("{}, {}{}", text, verb_form(ranks.size(), "for ", "the longest for "),
-                  duration_fact(longest_wait_ns(node)));
+    const Sentence length = wait_length(run, node);
+    return length.empty() ? text : phrase("{}, {}{}", text, verb_form(ranks.size(), "", "the longest "), length);
 }
 
 Sentence shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
