@@ -142,6 +142,11 @@ Sentence replay_of(const Run& run, const WaitNode& node) {
     return {};
 }
 
+bool has_called(const Process& process, const Absence& absence, const WaitNode& node) {
+    return node.kind == WaitKind::kCollective && absence.member.row != kNoIndex &&
+           process.call_at(process.members[absence.member.row], node.sequence) != nullptr;
+}
+
 // "never called all_reduce #41 on dp:0", after the name of the ranks.
 Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
     // For a pair, names the missing half, not the half that the other side waits in.
@@ -157,7 +162,9 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
         case AbsenceReason::kQueued:
             return phrase("called {}, but {} GPU never reached it", call, verb_form(count, "its", "their"));
         case AbsenceReason::kFailed: return phrase("got an error from {}", call);
-        case AbsenceReason::kClosed: return phrase("closed the communicator without {}", call);
+        case AbsenceReason::kClosed:
+            return has_called(*process, absence, node) ? phrase("aborted the communicator before {} had ended", call)
+                                                       : phrase("closed the communicator without {}", call);
         case AbsenceReason::kLeft:
             return phrase("called {}, but {} file was written {} before the others': {} may have left since", call,
                           verb_form(count, "its", "their"), duration_fact(latest_end_ns(node) - process->now_ns),
