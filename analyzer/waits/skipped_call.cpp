@@ -111,10 +111,19 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
 bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, const WaitNode& node) {
     const Process& process = run.process(absent);
     const CallSignature& call = process.history[place];
-    if (!format::is_collective(call.kind) || call.row == kNoIndex || node.kind != WaitKind::kCollective) {
+    if (call.row == kNoIndex || node.kind != WaitKind::kCollective) {
         return false;
     }
     const Member& member = process.members[call.row];
+    if (is_creation(call.kind)) {
+        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+            const Member* same = member_in(run.process(waiter.member), member.communicator);
+            return same != nullptr && same->created_ns != 0 && same->created_ns < waiter.since_ns;
+        });
+    }
+    if (!format::is_collective(call.kind)) {
+        return false;
+    }
     const OrderVote vote =
         vote_on_order(run, {node.communicator, node.sequence}, {member.communicator, sequence_at(member, place)});
     return std::any_of(vote.b_first.begin(), vote.b_first.end(),
