@@ -32,7 +32,7 @@ int run_diagnose(const DiagnoseArguments& arguments) {
     const CommonOptions& common = arguments.common;
     LoadOptions load = common.load_options();
     load.witnesses_alone = true;
-    const auto run = load_run(load);
+    auto run = load_run(load);
     if (!run) {
         const int status = fail(run.error().text());
         say_jobs_of_node(load.ring_directories);
@@ -40,7 +40,7 @@ int run_diagnose(const DiagnoseArguments& arguments) {
     }
     DiagnoseOptions options = arguments.options;
     options.slow_share = arguments.slow_percent / 100;
-    const Diagnosis diagnosis = diagnose(*run, options);
+    const Diagnosis diagnosis = diagnose_worlds(*run, options);
     TextStyle style = command_line_style(common);
     style.rows = arguments.all ? 0 : style.rows;
     print_text(arguments.json       ? json_report(*run, diagnosis)

@@ -72,7 +72,7 @@ int run_report(ReportArguments& arguments) {
     LoadOptions load = arguments.common.load_options();
     load.witnesses_alone = true;
     load.with_journals = true;
-    const auto run = load_run(load);
+    auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());
     }
@@ -85,7 +85,7 @@ int run_report(ReportArguments& arguments) {
                                             [](const std::string& why) { say("titan-analyze: {}\n", why); });
         return attempts ? *attempts : std::vector<AttemptTimes>{of_run};
     };
-    const Diagnosis diagnosis = diagnose(*run, options.diagnose);
+    const Diagnosis diagnosis = diagnose_worlds(*run, options.diagnose);
     Json data = page_data(*run, diagnosis, options);
     if (arguments.json) {
         print_text(data.dump(2) + "\n");

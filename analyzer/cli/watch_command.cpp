@@ -199,7 +199,7 @@ class Watch {
         if (arrivals.attempts.size() == 1) {
             load.attempt = incident.head.attempt;
         }
-        const auto run = load_run(load);
+        auto run = load_run(load);
         incident.diagnosed = arrivals.files.size();
         if (!run) {
             if (patient) {
@@ -207,7 +207,7 @@ class Watch {
             }
             return patient;
         }
-        const Diagnosis diagnosis = diagnose(*run, arguments_.diagnose);
+        const Diagnosis diagnosis = diagnose_worlds(*run, arguments_.diagnose);
         const bool tells = any_hangs(diagnosis.findings);
         if (tells || (patient && !diagnosis.cannot_tell.empty() && by_watchdog(*run))) {
             tell(*run, diagnosis, arrivals, incident, there ? there->written_ns : 0);

@@ -11,6 +11,7 @@
 #include "json_schema.h"
 #include "late_ranks.h"
 #include "lone_step.h"
+#include "pair_calls.h"
 #include "patterns.h"
 #include "run_text.h"
 
@@ -47,25 +48,6 @@ std::string pattern_text(const RankTiming& rank) {
 
 std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" : "host"; }
 
-// A receive is handed over long before its data is there, so sends and receives do not tell who is late.
-struct Calls {
-    uint64_t all = 0;
-    uint64_t pairs = 0;
-    bool mostly_pairs() const { return pairs > all / 2; }
-};
-
-Calls calls_of(const Run& run) {
-    Calls calls;
-    for (const Process& process : run.processes) {
-        const History& history = process.history;
-        for (uint32_t i = 0; i < history.size(); ++i) {
-            calls.all += format::moves_data(history[i].kind) ? 1 : 0;
-            calls.pairs += format::class_of(history[i].kind) == format::OpClass::p2p ? 1 : 0;
-        }
-    }
-    return calls;
-}
-
 // Explains why the records themselves cannot show stragglers, or not all; empty where they can.
 std::string unseen_text(const Run& run, const Timing& timing) {
     const bool durations_alone =
@@ -76,13 +58,8 @@ std::string unseen_text(const Run& run, const Timing& timing) {
                "the hosts' clocks differ: they cannot show who is late (TORCH_NCCL_ENABLE_TIMING=1 records how long "
                "calls take)";
     }
-    const Calls calls = calls_of(run);
-    return !calls.mostly_pairs()
-               ? std::string()
-               : fmt::format(
-                     "{} of {} calls are sends and receives (an all_to_all is a group of them), which do not "
-                     "show who is late: a rank that the others wait for only there is not seen",
-                     grouped_digits(calls.pairs), grouped_digits(calls.all));
+    const PairCalls calls = count_pair_calls(run);
+    return calls.mostly() ? unseen_in_pairs_text(calls) : std::string();
 }
 
 Json sampled_json(const std::optional<SampledExcess>& excess) {

@@ -1,10 +1,10 @@
 #include "decode_device.h"
 
 #include <algorithm>
-#include <climits>
 #include <map>
 #include <unordered_map>
-#include <unordered_set>
+
+#include "host_threads.h"
 
 namespace titan::analyzer {
 namespace {
@@ -68,21 +68,6 @@ void resolve_waits(std::vector<RawWork>& work) {
     }
 }
 
-// When the process gave up all that its GPU was to do: it aborted a communicator, and called nothing any more. What
-// returned or ended since then does not show that the GPU came to it.
-uint64_t gave_up_at_ticks(const format::RingImage& image, const Process& process) {
-    int64_t first_ns = INT64_MAX;
-    for (const Member& member : process.members) {
-        if (member.state == format::CommState::kAborted && member.closed_ns != 0) {
-            first_ns = std::min(first_ns, member.closed_ns);
-        }
-    }
-    const bool went_on = std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
-        return format::moves_data(entry.kind) && entry.entered_ns > first_ns;
-    });
-    return first_ns == INT64_MAX || went_on ? UINT64_MAX : image.clock().ticks_at_realtime(first_ns);
-}
-
 void note_calls(const format::RingImage& image, uint64_t until_ticks, DoneStreams& done) {
     image.for_each_collective([&](uint64_t, const CollectiveEntry& raw) {
         const DeviceState state = device_state(raw, image);
@@ -92,7 +77,7 @@ void note_calls(const format::RingImage& image, uint64_t until_ticks, DoneStream
         if (state == DeviceState::kFinished && raw.gpu_finished_ticks < until_ticks) {
             done.note(raw.stream, raw.entered_ticks);
         } else if ((state == DeviceState::kStarted || state == DeviceState::kGraphStarted ||
-                    state == DeviceState::kFinished) &&
+                    (state == DeviceState::kFinished && raw.gpu_started_ticks != 0)) &&
                    raw.entered_ticks != 0) {
             done.note(raw.stream, raw.entered_ticks - 1);  // its stream came to it
         }
@@ -155,6 +140,28 @@ void find_done(std::vector<RawWork>& work, DoneStreams& done) {
             const StreamWorkEntry& record = work[work[i].record].entry;
             done.note(record.stream, record.entered_ticks);
         }
+    }
+}
+
+// What the streams were through with by then, also piece by piece in `work`.
+DoneStreams done_until(const format::RingImage& image, const Process& process, std::vector<RawWork>& work,
+                       uint64_t until_ticks) {
+    DoneStreams done;
+    note_calls(image, until_ticks, done);
+    note_synchronisations(image, work, has_several_devices(process), until_ticks, done);
+    find_done(work, done);
+    return done;
+}
+
+void undo_end(Entry& entry, Member& member) {
+    const bool seen = entry.started_ns != 0;
+    const bool started = seen && entry.started_ns < member.closed_ns;
+    entry.state = started ? CallState::kStarted : CallState::kPending;
+    entry.device = started ? DeviceState::kStarted : seen ? DeviceState::kNotReached : DeviceState::kUnknown;
+    entry.started_ns = started ? entry.started_ns : 0;
+    entry.finished_ns = 0;
+    if (format::is_collective(entry.kind) && entry.sequence != kNoSequence) {
+        member.finished = std::min(member.finished, entry.sequence);
     }
 }
 
@@ -262,24 +269,34 @@ void complete_device_states(Process& process) {
     }
 }
 
-void undo_ends_by_abort(Process& process) {
-    for (Entry& entry : process.entries) {
+void undo_ends_by_abort(const format::RingImage& image, Process& process) {
+    std::map<uint32_t, std::vector<uint32_t>> late;  // row of an aborted communicator -> calls seen to end since
+    for (uint32_t i = 0; i < process.entries.size(); ++i) {
+        const Entry& entry = process.entries[i];
         if (entry.row == kNoIndex || entry.state != CallState::kFinished) {
             continue;
         }
-        Member& member = process.members[entry.row];
-        if (member.state != format::CommState::kAborted || member.closed_ns == 0 ||
-            entry.finished_ns < member.closed_ns) {
-            continue;
+        const Member& member = process.members[entry.row];
+        if (member.state == format::CommState::kAborted && member.closed_ns != 0 &&
+            entry.finished_ns >= member.closed_ns) {
+            late[entry.row].push_back(i);
         }
-        const bool seen = entry.started_ns != 0;
-        const bool started = seen && entry.started_ns < member.closed_ns;
-        entry.state = started ? CallState::kStarted : CallState::kPending;
-        entry.device = started ? DeviceState::kStarted : seen ? DeviceState::kNotReached : DeviceState::kUnknown;
-        entry.started_ns = started ? entry.started_ns : 0;
-        entry.finished_ns = 0;
-        if (format::is_collective(entry.kind) && entry.sequence != kNoSequence) {
-            member.finished = std::min(member.finished, entry.sequence);
+    }
+    if (late.empty()) {
+        return;
+    }
+    StreamCoverage unused;
+    std::vector<RawWork> work = read_work(image, unused);
+    resolve_waits(work);
+    for (const auto& [row, calls] : late) {
+        Member& member = process.members[row];
+        const DoneStreams before = done_until(image, process, work, image.clock().ticks_at_realtime(member.closed_ns));
+        for (const uint32_t call : calls) {
+            Entry& entry = process.entries[call];
+            if (entry.returned_ns == 0 ||
+                !before.is_done(entry.stream, image.clock().ticks_at_realtime(entry.returned_ns))) {
+                undo_end(entry, member);
+            }
         }
     }
 }
@@ -298,11 +315,10 @@ void decode_stream_work(const OpenedSource& opened, TextTable& texts, Process& p
         coverage.oldest_ns = image.clock().realtime_ns(work.front().entry.entered_ticks);
     }
     resolve_waits(work);
-    DoneStreams done;
-    const uint64_t until_ticks = gave_up_at_ticks(image, process);
-    note_calls(image, until_ticks, done);
-    note_synchronisations(image, work, has_several_devices(process), until_ticks, done);
-    find_done(work, done);
+    // What returned or ended since the process gave up does not show that the GPU came to it.
+    const int64_t until_ns = gave_up_ns(process);
+    const DoneStreams done =
+        done_until(image, process, work, until_ns == 0 ? UINT64_MAX : image.clock().ticks_at_realtime(until_ns));
     finish_unwatched_calls(image, done, process);
     keep_unfinished(work, image.clock(), texts, process);
 }

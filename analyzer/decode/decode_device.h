@@ -11,8 +11,9 @@ namespace titan::analyzer {
 DeviceState device_state(const format::CollectiveEntry& raw, const format::RingImage& image);
 
 // Runs after the entries are decoded. ncclCommAbort makes the kernels of a communicator return: a call that ended only
-// then, as calls do that PyTorch's watchdog aborts, has not finished.
-void undo_ends_by_abort(Process& process);
+// then, as calls do that PyTorch's watchdog aborts, has not finished. The observer notes an end a little late: what the
+// host or a stream had waited for before the abort had ended by then.
+void undo_ends_by_abort(const format::RingImage& image, Process& process);
 
 // Runs next. If the method only reports the starts that it saw, a watched call without a start has not been reached.
 void complete_device_states(Process& process);

@@ -274,7 +274,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     }
     decode_entries(image, row_of, texts, symbols, process);
     take_polling_for_waiting(image, process);
-    undo_ends_by_abort(process);
+    undo_ends_by_abort(image, process);
     complete_device_states(process);
     index_calls(process);
     decode_stream_work(opened, texts, process);

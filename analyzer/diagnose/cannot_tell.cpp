@@ -7,6 +7,7 @@
 
 #include "host/words.h"
 #include "long_waits.h"
+#include "refused_calls.h"
 
 namespace titan::analyzer {
 namespace {
@@ -89,6 +90,15 @@ void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
     }
     if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
         diagnosis.cannot_tell = unknown_moments_text(run);
+    }
+    if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
+        for (const Refusal& refusal : refusals_of(run)) {
+            diagnosis.cannot_tell +=
+                fmt::format("{}{}, and {} {} nothing since: what came of it is not on record",
+                            diagnosis.cannot_tell.empty() ? "" : "; ", refusal_fact(refusal).text(),
+                            verb_form(refusal.ranks.size(), "it", "they"),
+                            verb_form(refusal.ranks.size(), "has called", "have called"));
+        }
     }
     if (findings.empty() && !run.end_unclear.empty()) {
         diagnosis.cannot_tell += (diagnosis.cannot_tell.empty() ? "" : "; ") + run.end_unclear;

@@ -9,6 +9,7 @@
 #include "analyze_timing.h"
 #include "cannot_tell.h"
 #include "children.h"
+#include "explain.h"
 #include "finders.h"
 #include "formats/layout/label_names.h"
 #include "halted.h"
@@ -129,6 +130,33 @@ void add_nccl_errors(const Evidence& evidence, std::vector<Finding>& findings) {
     }
 }
 
+// A rank that is named may wait itself, in a communicator that others have closed since.
+void add_closed_communicators(const Evidence& evidence, std::vector<Finding>& findings) {
+    for (Finding& finding : findings) {
+        for (const WaitNode& node : evidence.graph.nodes) {
+            std::vector<int> named;
+            for (const int rank : waiting_ranks(evidence.run, node)) {
+                if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank)) {
+                    named.push_back(rank);
+                }
+            }
+            std::vector<int> closed;
+            for (const Absence& absence : node.absent) {
+                if (absence.member.row != kNoIndex && absence.member.known() &&
+                    evidence.run.member(absence.member).closed_ns != 0) {
+                    closed.push_back(absence.global_rank);
+                }
+            }
+            if (finding.hangs && !named.empty() && !closed.empty()) {
+                finding.evidence.push_back(phrase("{} {} in {}, whose communicator {} {} destroyed or aborted",
+                                                  ranks_fact(named), verb_form(named.size(), "waits", "wait"),
+                                                  node_fact(evidence.run, node), ranks_fact(closed),
+                                                  verb_form(closed.size(), "has", "have")));
+            }
+        }
+    }
+}
+
 // Adds the state of each rank that a finding names.
 void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
     std::map<const Process*, StateTexts> states;
@@ -171,6 +199,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_health_findings(run, findings);
     admit_ignorance(run, diagnosis);
     add_nccl_errors(evidence, findings);
+    add_closed_communicators(evidence, findings);
     add_testimony(run, findings);
     doubt_by_witnesses(run, findings);
     add_places(run, findings);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "came_and_left.h"
+#include "choose_role.h"
 #include "ends.h"
 #include "host/words.h"
 #include "hosts.h"
@@ -104,9 +105,10 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
 
 Sentence waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
+    const Sentence length = wait_length(run, node);
     return ranks.empty() ? Sentence()
-                         : phrase("; {} {} for {}", ranks_fact(run, ranks), verb_form(ranks.size(), "waits", "wait"),
-                                  duration_fact(longest_wait_ns(node)));
+                         : phrase("; {} {}{}{}", ranks_fact(run, ranks), verb_form(ranks.size(), "waits", "wait"),
+                                  length.empty() ? "" : " ", length);
 }
 
 bool is_dead(const Run& run, const Absence& absence) {
@@ -140,6 +142,11 @@ Sentence replay_of(const Run& run, const WaitNode& node) {
     return {};
 }
 
+bool has_called(const Process& process, const Absence& absence, const WaitNode& node) {
+    return node.kind == WaitKind::kCollective && absence.member.row != kNoIndex &&
+           process.call_at(process.members[absence.member.row], node.sequence) != nullptr;
+}
+
 // "never called all_reduce #41 on dp:0", after the name of the ranks.
 Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
     // For a pair, names the missing half, not the half that the other side waits in.
@@ -155,7 +162,9 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
         case AbsenceReason::kQueued:
             return phrase("called {}, but {} GPU never reached it", call, verb_form(count, "its", "their"));
         case AbsenceReason::kFailed: return phrase("got an error from {}", call);
-        case AbsenceReason::kClosed: return phrase("closed the communicator without {}", call);
+        case AbsenceReason::kClosed:
+            return has_called(*process, absence, node) ? phrase("aborted the communicator before {} had ended", call)
+                                                       : phrase("closed the communicator without {}", call);
         case AbsenceReason::kLeft:
             return phrase("called {}, but {} file was written {} before the others': {} may have left since", call,
                           verb_form(count, "its", "their"), duration_fact(latest_end_ns(node) - process->now_ns),
@@ -217,6 +226,25 @@ Sentence dead_summary(const Run& run, const Culprits& culprits) {
                    : phrase("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
 }
 
+// "rank 0 of server (pid 12)", of a member that is of another world of the run; empty where none there is.
+std::string in_another_world(const Run& run, const Culprits& culprits) {
+    std::string text;
+    for (const Run& world : run.beside) {
+        for (const Process& process : world.processes) {
+            for (const Member& member : process.members) {
+                for (const Absence& absence : culprits.absences) {
+                    if (member.id == run.communicators[culprits.node->communicator].id &&
+                        member.rank == absence.comm_rank) {
+                        text += fmt::format("{}rank {} of {} (pid {})", text.empty() ? "" : ", ", process.rank,
+                                            world_name(world), process.pid);
+                    }
+                }
+            }
+        }
+    }
+    return text;
+}
+
 Sentence unknown_summary(const Run& run, const Culprits& culprits) {
     const size_t count = culprits.absences.size();
     if (const Absence& first = culprits.absences.front(); first.member.known()) {
@@ -227,6 +255,17 @@ Sentence unknown_summary(const Run& run, const Culprits& culprits) {
     if (const int rank = culprits.absences.front().global_rank; count == 1 && died_unrecorded(run, rank)) {
         return phrase("{} is dead ({}) and left no record: in {} all other members arrived", rank_fact(rank),
                       witnessed_end_text(run, rank), node_fact(run, *culprits.node));
+    }
+    const bool unnamed = culprits.absences.front().global_rank < 0;
+    if (const std::string there = unnamed ? in_another_world(run, culprits) : std::string(); !there.empty()) {
+        return phrase("{} has not come to {}: all other members did", there, node_fact(run, *culprits.node));
+    }
+    const std::vector<int> others =
+        unnamed ? ranks_outside(run, run.communicators[culprits.node->communicator]) : std::vector<int>();
+    if (!others.empty()) {
+        return phrase("{} never came to {}: all ranks of the job are on record, so {} {}",
+                      absent_fact(culprits.absences), node_fact(run, *culprits.node),
+                      count == 1 ? "it is one of" : "they are among", ranks_fact(others));
     }
     return phrase("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
                   absent_fact(culprits.absences), node_fact(run, *culprits.node), verb_form(count, "it", "they"));
@@ -249,8 +288,11 @@ void add_position_evidence(const Run& run, const WaitNode& node, const Absence& 
                            communicator_fact(run, node.communicator));
     if (!member.calls.empty()) {
         const Entry& last = process.entries[member.calls.back()];
-        text += phrase(", the last is {} #{}, {} before its dump{}", op_text(last.kind), last.sequence,
-                       duration_fact(process.now_ns - last.entered_ns), site_text(process, last));
+        text += phrase(", the last is {} #{}{}{}", op_text(last.kind), last.sequence,
+                       process.moment == Moment::kRecorded
+                           ? phrase(", {} before its dump", duration_fact(process.now_ns - last.entered_ns))
+                           : Sentence(),
+                       site_text(process, last));
     }
     if (member.issued <= node.sequence) {
         const uint64_t behind = node.sequence + 1 - member.issued;
@@ -372,6 +414,21 @@ Sentence node_fact(const Run& run, const WaitNode& node) {
             CallFact{node.communicator, op_text(node.op), kNoSequence}};
 }
 
+Sentence wait_length(const Run& run, const WaitNode& node) {
+    constexpr int64_t kWorthTellingNs = 1'000'000'000;
+    int64_t least_ns = 0;
+    for (const Waiter& waiter : node.waiting) {
+        const Process& process = run.process(waiter.member);
+        if (process.moment == Moment::kRecorded) {
+            return phrase("for {}", duration_fact(longest_wait_ns(node)));
+        }
+        for (const Entry* later = waiter.entry; later != nullptr && later <= &process.entries.back(); ++later) {
+            least_ns = std::max(least_ns, later->entered_ns - waiter.since_ns);
+        }
+    }
+    return least_ns < kWorthTellingNs ? Sentence() : phrase("for at least {}", duration_fact(least_ns));
+}
+
 Sentence waiting_fact(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     if (ranks.empty()) {
@@ -383,8 +440,8 @@ Sentence waiting_fact(const Run& run, const WaitNode& node) {
                        verb_form(side.ranks.size(), "waits", "wait"), side.call,
                        side.arguments.empty() ? std::string() : " (" + side.arguments + side.site + ")");
     }
-    return phrase("{}, {}{}", text, verb_form(ranks.size(), "for ", "the longest for "),
-                  duration_fact(longest_wait_ns(node)));
+    const Sentence length = wait_length(run, node);
+    return length.empty() ? text : phrase("{}, {}{}", text, verb_form(ranks.size(), "", "the longest "), length);
 }
 
 Sentence shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
@@ -446,7 +503,8 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
         add_position_evidence(run, node, culprits.absences[i], finding);
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }
-    if (unknown && !first.member.known()) {
+    const bool named = first.global_rank >= 0 || ranks_outside(run, run.communicators[node.communicator]).empty();
+    if (unknown && !first.member.known() && named && run.beside.empty()) {
         finding.evidence.push_back(phrase("no dump and no ring of {}", absent_fact(culprits.absences)));
         for (const Absence& absence : culprits.absences) {
             if (const std::string host = likely_host_text(run, absence.global_rank); !host.empty()) {

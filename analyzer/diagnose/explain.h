@@ -20,6 +20,9 @@ struct Culprits {
 // "all_reduce #41 on dp:0", "recv #5 from rank 2 to rank 3 on pp:0", "the creation of dp:0".
 Sentence node_fact(const Run& run, const WaitNode& node);
 Sentence waiting_fact(const Run& run, const WaitNode& node);
+// "for 5.5 s". Where only a file's time of change tells when its record ended, which a copy changes: as long as the
+// record itself shows, "for at least 5.5 s", or nothing.
+Sentence wait_length(const Run& run, const WaitNode& node);
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
 // "has not called it", "have not called it": why so many members are missing in a call.
 std::string_view words_of(AbsenceReason reason, size_t members);

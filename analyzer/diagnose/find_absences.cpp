@@ -12,6 +12,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"
+#include "skipped_call.h"
 #include "uncertainty.h"
 #include "witnessed_ends.h"
 
@@ -191,11 +192,37 @@ void put_first_place_first(const Evidence& evidence, Cause& cause) {
     const auto later = [&](uint32_t node) {
         return setting_up && evidence.graph.nodes[node].kind != WaitKind::kCreation;
     };
+    // PyTorch looks no more at the calls of a group that it has aborted: they seem to wait while later ones end.
+    const auto overtaken = [&](uint32_t node) {
+        constexpr size_t kLeastLater = 3;
+        const auto& waiting = evidence.graph.nodes[node].waiting;
+        return std::all_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+            const Process& owner = evidence.run.process(waiter.member);
+            if (waiter.entry == nullptr || owner.sees.streams || waiter.entry->place == kNoIndex) {
+                return false;
+            }
+            std::set<uint32_t> unfinished;
+            for (const Entry& entry : owner.entries) {
+                if (entry.state != CallState::kFinished) {
+                    unfinished.insert(entry.place);
+                }
+            }
+            size_t later = 0;
+            for (uint32_t i = waiter.entry->place + 1; i < owner.history.size() && later < kLeastLater; ++i) {
+                const CallSignature& call = owner.history[i];
+                later += call.row != waiter.entry->row && call.thread == waiter.entry->thread &&
+                                 format::is_collective(call.kind) && !unfinished.contains(i)
+                             ? 1
+                             : 0;
+            }
+            return later == kLeastLater;
+        });
+    };
     const auto deserted = [&](uint32_t node) {
         return waiting_ranks(evidence.run, evidence.graph.nodes[node]).empty();
     };
     const auto worth = [&](uint32_t node) {
-        return std::tuple(later(node), deserted(node), arrived(node), !expected(node), leads_on(node),
+        return std::tuple(later(node), deserted(node), overtaken(node), arrived(node), !expected(node), leads_on(node),
                           evidence.since(node));
     };
     const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(),
@@ -357,6 +384,10 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         doubt_absence(evidence.run, culprits, finding);
         name_both_sides(evidence, culprits.absences, finding);
         doubt_guesses(evidence.run, *culprits.node, finding);
+        if (finding.ranks.empty()) {  // unknown members of a job that is on record as a whole
+            finding.ranks = ranks_outside(evidence.run, evidence.run.communicators[culprits.node->communicator]);
+            finding.confidence = finding.ranks.empty() ? finding.confidence : Confidence::kPossible;
+        }
         if (proven && culprits.absences.front().reason == AbsenceReason::kUnknown) {
             finding.confidence = Confidence::kPossible;
         }

@@ -51,11 +51,11 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
     const uint8_t first = evidence.run.process(node.waiting.front().member).sees.first_number;
     finding.ranks = {rank};
     finding.confidence = Confidence::kLikely;
+    const Sentence length = wait_length(evidence.run, node);
     finding.summary = phrase(
-        "{} is one call ahead: it waits in {} for {} and has made {} calls there, where {}, all other members, have "
-        "made "
+        "{} is one call ahead: it waits in {}{}{} and has made {} calls there, where {}, all other members, have made "
         "{} and stand idle",
-        rank_fact(rank), node_fact(evidence.run, node), duration_fact(longest_wait_ns(node)), node.sequence + 1 - first,
+        rank_fact(rank), node_fact(evidence.run, node), length.empty() ? "" : " ", length, node.sequence + 1 - first,
         ranks_fact(others), node.sequence - first);
     finding.evidence.push_back(waiting_fact(evidence.run, node));
     finding.would_confirm.push_back(

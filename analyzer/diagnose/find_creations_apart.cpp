@@ -21,6 +21,28 @@ bool lacks_somebody(const WaitNode& node) {
                        [](const Absence& absence) { return !absence.member.known() && absence.global_rank < 0; });
 }
 
+// Creations that lack somebody unknown, and those whose missing members are in one of these.
+std::vector<uint32_t> creations_apart(const Evidence& evidence, const Explained& explained) {
+    std::vector<uint32_t> nodes;
+    const auto is_known = [&](uint32_t node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+            const WaitNode& node = evidence.graph.nodes[index];
+            const bool follows = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+                return std::any_of(absence.held_by.begin(), absence.held_by.end(), is_known);
+            });
+            const bool creates = node.kind == WaitKind::kCreation && node.sequence == kNoSequence;
+            if (creates && !explained.nodes[index] && !is_known(index) && (lacks_somebody(node) || follows)) {
+                nodes.push_back(index);
+                more = true;
+            }
+        }
+    }
+    std::sort(nodes.begin(), nodes.end());
+    return nodes;
+}
+
 // All ranks left a record and are inside a call: none of them is on its way.
 bool all_are_held(const Run& run) {
     return run.missing_ranks.empty() && !run.partial_recording &&
@@ -32,17 +54,13 @@ bool all_are_held(const Run& run) {
 }  // namespace
 
 void find_creations_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    std::vector<uint32_t> nodes;
+    const std::vector<uint32_t> nodes = creations_apart(evidence, explained);
     std::set<uint32_t> processes;
     bool hangs = false;
-    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
-        if (!explained.nodes[index] && lacks_somebody(node)) {
-            nodes.push_back(index);
-            hangs |= evidence.hang_of[index] == Hang::kByTime;
-            for (const Waiter& waiter : node.waiting) {
-                processes.insert(waiter.member.process);
-            }
+    for (const uint32_t index : nodes) {
+        hangs |= evidence.hang_of[index] == Hang::kByTime;
+        for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+            processes.insert(waiter.member.process);
         }
     }
     if (nodes.size() < 2 || processes.size() < 2 || !hangs || !all_are_held(evidence.run) ||

@@ -7,6 +7,7 @@
 #include "ends.h"
 #include "host/words.h"
 #include "rank_state.h"
+#include "refused_calls.h"
 #include "uncertainty.h"
 #include "witnessed_ends.h"
 
@@ -73,6 +74,16 @@ void add_deaths_in_a_hang(const Evidence& evidence, const Explained& explained, 
     findings.push_back(std::move(finding));
 }
 
+// What NCCL refused on all of these, and where else; empty where it refused none, or others.
+Sentence refusal_of_all(const Run& run, const std::vector<int>& ranks) {
+    for (const Refusal& refusal : refusals_of(run)) {
+        if (std::includes(refusal.ranks.begin(), refusal.ranks.end(), ranks.begin(), ranks.end())) {
+            return refusal_fact(refusal);
+        }
+    }
+    return {};
+}
+
 void add_other_deaths(const Evidence& evidence, const Explained& explained, std::vector<Finding>& findings) {
     Finding finding;
     finding.kind = FindingKind::kRankDead;
@@ -98,16 +109,21 @@ void add_other_deaths(const Evidence& evidence, const Explained& explained, std:
     if (!finding.ranks.empty()) {
         const size_t count = finding.ranks.size();
         const std::string how = count == 1 ? witnessed_end_text(evidence.run, finding.ranks.front()) : std::string();
-        finding.summary =
-            phrase("{} {} dead{}; no other rank is known to wait for {} yet", ranks_fact(finding.ranks),
-                   verb_form(count, "is", "are"), how.empty() ? "" : " (" + how + ")", verb_form(count, "it", "them"));
+        sort_unique(finding.ranks);
+        const Sentence refusal = failed ? refusal_of_all(evidence.run, finding.ranks) : Sentence();
+        finding.summary = refusal.empty() ? phrase("{} {} dead{}; no other rank is known to wait for {} yet",
+                                                   ranks_fact(finding.ranks), verb_form(count, "is", "are"),
+                                                   how.empty() ? "" : " (" + how + ")", verb_form(count, "it", "them"))
+                                          : phrase("{} {} dead: {}, and {} ended with that error{}",
+                                                   ranks_fact(finding.ranks), verb_form(count, "is", "are"), refusal,
+                                                   verb_form(count, "it", "they"), how.empty() ? "" : " (" + how + ")");
         if (unsure != nullptr) {
             doubt_end(*unsure, finding);
         }
         finding.doubt(waited, phrase("whether {} ended before the ranks that ended without a failure: {} in a call "
                                      "with others, and a launcher ends all when one ends",
                                      ranks_fact(finding.ranks), verb_form(count, "it was", "they were")));
-        finding.doubt(failed,
+        finding.doubt(failed && refusal.empty(),
                       phrase("the error that {} ended with, in {} own stderr: a check that compares the calls of "
                              "all ranks (TORCH_DISTRIBUTED_DEBUG=DETAIL) fails on each of them, whoever is wrong",
                              ranks_fact(finding.ranks), verb_form(count, "its", "their")));

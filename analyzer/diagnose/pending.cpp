@@ -60,11 +60,12 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     pending.hang_after_ns = hang_after_ns(evidence.run, node, evidence.options);
     const Sentence for_whom =
         node.absent.empty() ? Sentence("though all members have come") : phrase("for {}", absent_fact(node.absent));
-    pending.summary =
-        phrase("{} {} in {} {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
-               verb_form(pending.ranks.size(), "waits", "wait"), node_fact(evidence.run, node), for_whom,
-               date_text(pending.since_ns), verb_form(pending.ranks.size(), "for ", "the longest for "),
-               duration_fact(pending.waited_ns), duration_fact(pending.hang_after_ns));
+    const Sentence length = wait_length(evidence.run, node);
+    pending.summary = phrase(
+        "{} {} in {} {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
+        verb_form(pending.ranks.size(), "waits", "wait"), node_fact(evidence.run, node), for_whom,
+        date_text(pending.since_ns), length.empty() || pending.ranks.size() == 1 ? "" : "the longest ",
+        length.empty() ? Sentence("for how long the files do not tell") : length, duration_fact(pending.hang_after_ns));
     return pending;
 }
 

@@ -83,8 +83,9 @@ std::string by_calls(const Run& run, const Process& process, bool times) {
                                    : entry.state == CallState::kGrouped ? "in a group that is not ended"
                                                                         : "not finished");
     text += site_text(process, entry);
-    return times ? text + fmt::format(", called {} before its dump", duration_text(process.now_ns - entry.entered_ns))
-                 : text;
+    return times && process.moment == Moment::kRecorded
+               ? text + fmt::format(", called {} before its dump", duration_text(process.now_ns - entry.entered_ns))
+               : text;
 }
 
 std::string state(const Run& run, const Process& process, bool times, const std::string& awaited) {

@@ -12,6 +12,7 @@
 #include "late_ranks.h"
 #include "lone_step.h"
 #include "overcommitted_hosts.h"
+#include "pair_calls.h"
 #include "run_text.h"
 #include "slow_causes.h"
 #include "timing.h"
@@ -319,6 +320,10 @@ void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow
         diagnosis.slow.clear();
     } else if (diagnosis.slow.empty()) {
         diagnosis.slow = lone_step_text(timing.axes.front());
+        const PairCalls calls = count_pair_calls(run);
+        if (diagnosis.slow.empty() && calls.nearly_alone()) {
+            diagnosis.slow = unseen_in_pairs_text(calls);
+        }
     }
 }
 

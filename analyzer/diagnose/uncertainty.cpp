@@ -248,6 +248,12 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
             "a "
             "step repeats");
     }
+    if (mismatch.shift == Shift::kExtra && mismatch.several_threads) {
+        finding.would_confirm.emplace_back(
+            "the program: whether the others' thread was to make that call next; then it came too early there, else it "
+            "is one too many");
+        return;
+    }
     if (mismatch.skipped_or_extra && mismatch.others.size() * 2 > communicator.by_rank.size()) {
         return;
     }

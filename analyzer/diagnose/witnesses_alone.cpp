@@ -1,5 +1,7 @@
 #include "witnesses_alone.h"
+
 #include "host/words.h"
+#include "watchdogs_alone.h"
 
 #include <fmt/format.h>
 
@@ -69,12 +71,32 @@ Suspects suspects_of(const Run& run) {
     return found;
 }
 
+// One that left no record waited itself, as its log says.
+void doubt_those_who_waited(const Run& run, std::vector<Finding>& findings) {
+    for (const Testimony& said : run.testimony) {
+        const bool waited = said.watchdog && said.watchdog->timed_out &&
+                            std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), said.rank);
+        for (Finding& finding : findings) {
+            if (waited && std::binary_search(finding.ranks.begin(), finding.ranks.end(), said.rank)) {
+                finding.doubt(true, phrase("the dump or ring of {}: its log says that it waited, too ({})",
+                                           rank_fact(said.rank), said.text));
+            }
+        }
+    }
+}
+
 }  // namespace
 
 Diagnosis diagnose_by_witnesses(const Run& run) {
     Diagnosis diagnosis;
     diagnosis.warnings = run.warnings;
     const Suspects suspects = suspects_of(run);
+    if (!suspects.acted) {
+        if (std::optional<Finding> finding = find_by_watchdogs(run)) {
+            diagnosis.findings.push_back(std::move(*finding));
+            return diagnosis;
+        }
+    }
     if (suspects.ranks.empty()) {
         diagnosis.cannot_tell = "no dump and no ring is there, and what witnesses say names no rank as the cause";
         for (size_t i = 0; i < std::min(kShownStatements, run.testimony.size()); ++i) {
@@ -111,6 +133,7 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
 }
 
 void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
+    doubt_those_who_waited(run, findings);
     for (const Testimony& said : run.testimony) {
         const auto process = std::find_if(run.processes.begin(), run.processes.end(),
                                           [&](const Process& one) { return one.rank == said.rank; });

@@ -270,7 +270,7 @@ class EndJudge {
     void add_ended_after_an_abort(std::set<uint32_t>& hung) {
         std::vector<int> ranks;
         for (const uint32_t i : unasked_) {
-            if (has_aborted(process(i)) && ended_by_monitor(process(i))) {
+            if (gave_up_ns(process(i)) != 0 && ended_by_monitor(process(i))) {
                 hung.insert(i);
                 ranks.push_back(process(i).rank);
             }

@@ -72,8 +72,8 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
     std::map<std::string, int64_t> started_ns;  // of each role
     const auto kept_of_rank = [&](const Process& process) -> const Process* {
         const auto [first, last] = kept_ranks.equal_range(process.rank);
-        const auto same = std::find_if(
-            first, last, [&](const auto& other) { return !is_of_other_role(kept[other.second], process); });
+        const auto same =
+            std::find_if(first, last, [&](const auto& other) { return !live_beside(kept[other.second], process); });
         return same == last ? nullptr : &kept[same->second];
     };
     for (auto& group : groups) {
@@ -144,6 +144,22 @@ void join_attempts(Run& run) {
     }
 }
 
+// From its processes to all that follows from them.
+void complete(Run& run, GroupRanks& group_ranks) {
+    run.id = run.processes.front().run;
+    join_attempts(run);
+    complete_flight_recorder(run, group_ranks);
+    for (Process& process : run.processes) {
+        if (!process.condensed) {
+            condense(process);
+        }
+    }
+    keep_of_this_run(run);
+    link(run);
+    warn_of_gaps(run);
+    warn_of_what_it_hides(run);
+}
+
 }  // namespace
 
 Result<Run> load_run(const LoadOptions& options) {
@@ -158,9 +174,11 @@ Result<Run> load_run(const LoadOptions& options) {
     leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
     add_node_rings(loaded->key, run.processes, options);
-    if (const std::optional<Error> error = choose_role(run.processes, options.role, run.warnings)) {
-        return *error;
+    Result<std::vector<World>> worlds = choose_worlds(std::move(run.processes), options.role);
+    if (!worlds) {
+        return worlds.error();
     }
+    run.processes = std::move(worlds->front().processes);
     if (run.processes.empty() && !loaded->found.testimony.empty() && !loaded->any) {
         run.testimony = std::move(loaded->found.testimony);
         name_ranks_of_nccl(run);
@@ -180,20 +198,22 @@ Result<Run> load_run(const LoadOptions& options) {
     if (run.processes.empty()) {
         return nothing_usable(*loaded);
     }
-    run.id = run.processes.front().run;
-    join_attempts(run);
-    complete_flight_recorder(run, group_ranks);
-    for (Process& process : run.processes) {
-        if (!process.condensed) {
-            condense(process);
-        }
-    }
+    run.world = worlds->front().name;
     run.testimony = std::move(loaded->found.testimony);
     warn_of_unread(run);
-    keep_of_this_run(run);
-    link(run);
-    warn_of_gaps(run);
-    warn_of_what_it_hides(run);
+    for (auto world = worlds->begin() + 1; world != worlds->end(); ++world) {
+        Run& other = run.beside.emplace_back();
+        other.world = std::move(world->name);
+        other.processes = std::move(world->processes);
+        other.testimony = run.testimony;
+    }
+    complete(run, group_ranks);
+    for (Run& other : run.beside) {
+        complete(other, group_ranks);
+    }
+    if (!run.beside.empty()) {
+        run.warnings.push_back(other_worlds(run));
+    }
     return run;
 }
 

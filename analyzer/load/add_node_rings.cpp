@@ -38,12 +38,17 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
             (started_ns != INT64_MAX && ring.newest_ns < started_ns)) {
             continue;
         }
-        const auto same = std::find_if(processes.begin(), processes.end(), [&](const Process& process) {
-            return ring.rank >= 0 ? process.rank == ring.rank : process.pid == ring.pid;
+        // Its own dump, else one of its rank.
+        auto same = std::find_if(processes.begin(), processes.end(), [&](const Process& process) {
+            return process.pid == ring.pid && (ring.rank < 0 || process.rank == ring.rank);
         });
+        if (same == processes.end() && ring.rank >= 0) {
+            same = std::find_if(processes.begin(), processes.end(),
+                                [&](const Process& process) { return process.rank == ring.rank; });
+        }
         const bool died_later = same != processes.end() && ring.liveness != Liveness::kAlive &&
                                 same->liveness == Liveness::kAlive && ring.newest_ns > same->now_ns + kLaterNs;
-        const bool is_other = same != processes.end() && ring.pid != same->pid && !same->role().empty();
+        const bool is_other = same != processes.end() && ring.pid != same->pid;
         if (same != processes.end() && !died_later && !is_other) {
             continue;
         }
@@ -54,15 +59,17 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         }
         Process process = decode_process(*opened, &symbols);
         condense(process);
-        const bool has_other_role = is_other && is_of_other_role(process, *same);
-        if (same != processes.end() && !died_later && !has_other_role) {
+        const bool is_beside = is_other && std::all_of(processes.begin(), processes.end(), [&](const Process& other) {
+                                   return other.rank != process.rank || live_beside(process, other);
+                               });
+        if (same != processes.end() && !died_later && !is_beside) {
             continue;
         }
         const int64_t abort_ns =
             died_later && is_of(*opened, *same) ? aftermath_since_ns(process, first_abort_of(processes)) : 0;
         if (abort_ns != 0 && is_before_abort(*same, process) && same->now_ns >= still_since_ns(*opened, abort_ns)) {
             hold_until_abort(*same, process, abort_ns);
-        } else if (died_later && !has_other_role) {
+        } else if (died_later && !is_beside) {
             keep_positions(*same, process);
             process.source.reason = same->source.reason;
             process.source.replaced_ns = same->now_ns;

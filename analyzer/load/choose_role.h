@@ -1,4 +1,5 @@
-// Processes of one job whose ranks are numbered alike: a trainer, and generators beside it.
+// Processes of one job whose ranks are numbered alike: a trainer, and generators beside it. They are worlds of their
+// own, whether or not they say what they are.
 #pragma once
 
 #include <optional>
@@ -10,12 +11,23 @@
 
 namespace titan::analyzer {
 
-// True if both say so, and say different things: of two processes with one rank neither replaced the other.
-bool is_of_other_role(const Process& a, const Process& b);
-// Where two roles use a rank, one of them stays: `wanted` if it is named, otherwise the one that dumped for a hang,
-// that has most ranks, or whose name comes first, in this order. A warning names those that are left out. An error
-// where there is no such role.
-std::optional<Error> choose_role(std::vector<Process>& processes, const std::string& wanted,
-                                 std::vector<Warning>& warnings);
+bool is_same_process(const Process& a, const Process& b);
+// Neither of two processes with one rank replaced the other: they say different roles, or lived at the same time.
+bool live_beside(const Process& a, const Process& b);
+
+struct World {
+    std::string name;  // the role that its processes say, else "world-2": the second that started
+    std::vector<Process> processes;
+};
+
+// The worlds, first the one that counts: `wanted` if it is named (and no other), otherwise one in which a process died,
+// else that dumped for a hang, that has most ranks, or whose name comes first. One without a name where all ranks are
+// different. An error where there is no such role.
+Result<std::vector<World>> choose_worlds(std::vector<Process> processes, const std::string& wanted);
+
+// "world-2 of pids 12, 13", or the role.
+std::string world_name(const Run& run);
+// Which of them this is, and how to read the others.
+Warning other_worlds(const Run& run);
 
 }  // namespace titan::analyzer

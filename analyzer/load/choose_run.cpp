@@ -30,6 +30,25 @@ int64_t start_of(const std::vector<Process>& processes, const std::optional<RunK
     return started_ns;
 }
 
+// What lies there was seen, and why it is not read is worth a word.
+std::string what_else_is_there(const Discovery& discovery, bool logs_are_read) {
+    const auto there = [](size_t count, const char* noun, std::string_view first) {
+        return fmt::format("; {} {} there ({}{})", counted(count, noun), verb_form(count, "is", "are"),
+                           count == 1 ? "" : "one is ", printable(base_name(first)));
+    };
+    if (discovery.witnesses.empty()) {
+        return discovery.other_files == 0 ? std::string()
+                                          : there(discovery.other_files, "other file", discovery.first_other);
+    }
+    const size_t logs = discovery.witnesses.size();
+    return there(logs, "log", discovery.witnesses.front()) +
+           (logs_are_read
+                ? fmt::format(": none of {} lines is one that titan-analyze knows, such as those of torchrun, "
+                              "Slurm, mpirun, NCCL and PyTorch's watchdog",
+                              verb_form(logs, "its", "their"))
+                : ": titan-analyze without a command reads logs, too");
+}
+
 }  // namespace
 
 Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const LoadOptions& options) {
@@ -60,7 +79,8 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
                                      ? ""
                                      : "; there are logs of torchtitan's structured logger: titan-analyze timeline and "
                                        "titan-analyze summary read them";
-        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail + journals + logs);
+        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail + journals + logs +
+                     what_else_is_there(discovery, options.witnesses_alone));
     }
     std::string known;
     for (const CandidateGroup& group : discovery.groups) {

@@ -186,10 +186,10 @@ std::optional<Process> dump_of_last_wait(std::span<RankFile> older, const Proces
     return std::nullopt;
 }
 
-// A process of another role may have the same rank, and did not replace the one that was taken: the newest dump of
+// A process of another world may have the same rank, and did not replace the one that was taken: the newest dump of
 // each. Of each process one is read.
-void add_other_roles(const RankFile& taken, std::span<RankFile> older, Loader& with, LoadOutcome& outcome) {
-    if (older.empty() || outcome.processes.back().role().empty()) {
+void add_other_worlds(const RankFile& taken, std::span<RankFile> older, Loader& with, LoadOutcome& outcome) {
+    if (older.empty() || taken.moment->process.empty()) {
         return;
     }
     std::set<std::string> known = {taken.moment->process};
@@ -204,7 +204,7 @@ void add_other_roles(const RankFile& taken, std::span<RankFile> older, Loader& w
         }
         for (Process& process : found.processes) {
             if (std::all_of(outcome.processes.begin(), outcome.processes.end(),
-                            [&](const Process& other) { return is_of_other_role(process, other); })) {
+                            [&](const Process& other) { return live_beside(process, other); })) {
                 outcome.processes.push_back(std::move(process));
             }
         }
@@ -271,7 +271,7 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with, int64_t
         } else if (!has_stacks) {
             add_from_own_dumps(older, clock, with, process);
         }
-        add_other_roles(rank_files[i], older, with, outcome);
+        add_other_worlds(rank_files[i], older, with, outcome);
         break;
     }
     return outcome;

@@ -338,11 +338,13 @@ class CommunicatorMatcher {
         const size_t members = communicator_.size > 0 ? static_cast<size_t>(communicator_.size) : present;
         const bool majority = right.size() * 2 > members && right.size() >= 2;
         mismatch.skipped_or_extra = shift.or_extra;
-        mismatch.confidence = majority && !tie_broken && !shift.or_extra ? Confidence::kCertain : Confidence::kLikely;
+        mismatch.confidence = majority && !tie_broken && !shift.or_extra && !shift.by_threads ? Confidence::kCertain
+                                                                                              : Confidence::kLikely;
         if (!how.empty()) {
             mismatch.evidence.push_back(how);
         }
         describe(mismatch, bloc, right, shift);
+        mismatch.several_threads = shift.by_threads;
         if (shift.shift == Shift::kNone || shift.or_extra || !has_its_own_thread(bloc.front(), right) ||
             !has_its_own_thread(right.front(), bloc)) {
             note_threads(mismatch, sequence, {bloc, right});
@@ -384,8 +386,9 @@ class CommunicatorMatcher {
                 (is_main ? by_main : by_others).push_back(run_.member(caller.ref).global_rank);
             }
         }
-        mismatch.several_threads = !by_main.empty() && !by_others.empty();
-        if (mismatch.several_threads) {
+        const bool differ = !by_main.empty() && !by_others.empty();
+        mismatch.several_threads |= differ;
+        if (differ) {
             mismatch.evidence.push_back(phrase(
                 "the main thread made #{} on {}, another thread on {}: several threads call on this communicator, and "
                 "NCCL needs one order of their calls on all ranks",
@@ -444,6 +447,15 @@ class CommunicatorMatcher {
                                         : shift.by_prediction
                                             ? "in earlier steps its call there came after the missing one"
                                             : "shifted by one call, its calls match those of the others");
+        } else if (shift.shift == Shift::kExtra && shift.by_threads) {
+            mismatch.summary = phrase(
+                "two threads of {} share {}, and one came with {} #{} before the other with {}, which the others call "
+                "there",
+                who, communicator_fact(run_, index_), op_text(wrong.kind), mismatch.sequence, op_text(good.kind));
+            mismatch.evidence.emplace_back(
+                "nothing orders the calls of two threads, and NCCL needs one order on all ranks; or that call is one "
+                "too "
+                "many");
         } else if (shift.shift == Shift::kExtra) {
             mismatch.summary = phrase("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind),
                                       place, op_text(good.kind));

@@ -18,7 +18,8 @@ struct Mismatch {
     Shift shift = Shift::kNone;
     bool undecidable = false;
     bool skipped_or_extra = false;  // the culprits skipped a call or made one too many: both explain what is on record
-    bool several_threads = false;   // on some ranks the main thread made the call, on others another one
+    bool several_threads =
+        false;  // the main thread made the call on some ranks, another on others; or two of a rank race
     Confidence confidence = Confidence::kCertain;
     std::vector<MemberRef> culprits;
     std::vector<MemberRef> others;  // members that agree with each other

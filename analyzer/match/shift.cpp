@@ -111,6 +111,16 @@ bool are_swapped(const Run& run, MemberRef suspect, MemberRef reference, uint64_
            steps_agree(run, suspect, at, reference, at) && !have_followed_each_other(run, suspect, at);
 }
 
+// Is the suspect's call one thread's and the next, which the others make there, another's? Nothing orders the two; and
+// the others, who have gone no further, may have owed it next.
+bool may_be_early(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at) {
+    const CallSignature* const here = run.process(suspect).signature_at(run.member(suspect), at);
+    const CallSignature* const next = run.process(suspect).signature_at(run.member(suspect), at + 1);
+    return here != nullptr && next != nullptr && here->thread != 0 && next->thread != 0 &&
+           here->thread != next->thread &&
+           run.process(reference).signature_at(run.member(reference), at + 1) == nullptr;
+}
+
 }  // namespace
 
 ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at) {
@@ -149,7 +159,9 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     // If the others have not issued their next call yet: would it be the one that the suspect makes now?
     const bool by_prediction = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
     if (!skipped_fits && !by_prediction) {
-        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone, .is_told = tells(extra)};
+        return {.shift = extra_fits ? Shift::kExtra : Shift::kNone,
+                .by_threads = extra_fits && may_be_early(run, suspect, reference, at),
+                .is_told = tells(extra)};
     }
     // A step that repeats: with one call left out its sequence looks the same as with one made twice.
     return {

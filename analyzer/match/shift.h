@@ -13,7 +13,8 @@ struct ShiftVerdict {
     bool by_prediction = false;
     bool by_step = false;
     bool or_extra = false;
-    bool is_told = true;  // false: one later call that fits by chance would tell the same story
+    bool by_threads = false;  // extra, or only too early: another thread makes the call that the others have there
+    bool is_told = true;      // false: one later call that fits by chance would tell the same story
 };
 
 // One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.

@@ -43,6 +43,30 @@ bool has_aborted(const Process& process) {
                        [](const Member& member) { return member.state == format::CommState::kAborted; });
 }
 
+int64_t gave_up_ns(const Process& process) {
+    const auto last_call = std::find_if(process.entries.rbegin(), process.entries.rend(), [](const Entry& entry) {
+        return (format::moves_data(entry.kind) || is_creation(entry.kind)) && entry.state != CallState::kFailed;
+    });
+    const int64_t last_call_ns = last_call == process.entries.rend() ? 0 : last_call->entered_ns;
+    int64_t first_ns = 0;
+    for (const Member& member : process.members) {
+        const bool since = member.closed_ns != 0 && member.closed_ns >= last_call_ns;
+        if (member.state == CommState::kAborted && since && (first_ns == 0 || member.closed_ns < first_ns)) {
+            first_ns = member.closed_ns;
+        }
+    }
+    return first_ns;
+}
+
+bool went_on_after_aborts(const Process& process) {
+    return has_aborted(process) && gave_up_ns(process) == 0 && !process.has_ended();
+}
+
+bool has_aborted_in(const Process& process, const Entry& entry) {
+    return entry.state != CallState::kFinished && entry.row != kNoIndex &&
+           process.members[entry.row].state == CommState::kAborted;
+}
+
 bool tells_threads(const Process& process) {
     return std::any_of(process.callers.begin(), process.callers.end(), [](uint32_t thread) { return thread != 0; });
 }

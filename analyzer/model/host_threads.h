@@ -18,8 +18,14 @@ bool is_host_unseen(const Process& process);
 
 // Its calls say which thread made them; PyTorch's recorder does not.
 bool tells_threads(const Process& process);
-// It aborted a communicator: whatever its host waited in, the abort let it go.
 bool has_aborted(const Process& process);
+// When the process gave up what it was in: it aborted a communicator and called nothing any more. Whatever its host
+// waited in, the abort let it go. 0: it never did, or went on, as after the planned abort of an idle communicator.
+int64_t gave_up_ns(const Process& process);
+// It lives and called something since: what it waited in before its aborts is over.
+bool went_on_after_aborts(const Process& process);
+// The call is not known to have ended when the process aborted its communicator.
+bool has_aborted_in(const Process& process, const Entry& entry);
 // A creation from another communicator.
 bool is_child(OpKind origin);
 bool is_creation(OpKind kind);

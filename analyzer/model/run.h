@@ -570,6 +570,8 @@ struct Run {
     std::string id;
     int32_t attempt = 0;
     int32_t world_size = -1;
+    std::string world;               // its name, where others of the run number their ranks alike (choose_role.h)
+    std::vector<Run> beside;         // those others
     std::vector<Process> processes;  // sorted by rank
     std::vector<Communicator> communicators;
     std::vector<int> ranks;  // ranks with a record
@@ -578,8 +580,7 @@ struct Run {
     std::vector<Warning> warnings;
     size_t passed_over = 0;             // other attempts and runs in the same place, where the newest was chosen
     std::vector<std::string> journals;  // paths of its journals (sources/journals.h)
-    std::vector<Testimony> testimony;   // statements of launchers, schedulers and NCCL, as far as they are about this
-                                        // run
+    std::vector<Testimony> testimony;   // statements of witnesses (witness.h), as far as they are about this run
     std::string end_unclear;  // reason why it is unknown which process ended first; empty if that is clear, or none
                               // ended
     bool partial_recording = false;

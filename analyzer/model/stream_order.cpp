@@ -30,6 +30,9 @@ Progress own_progress(const Entry& entry) {
     }
 }
 
+// A call that is so young when its communicator is aborted is no wait that was given up: nobody has seen its end yet.
+constexpr int64_t kLeastWaitNs = 1'000'000'000;
+
 bool is_inside_destroy(const Process& process) {
     return std::any_of(process.threads.begin(), process.threads.end(), [&](const ThreadState& thread) {
         return process.text(thread.call).find("Destroy") != std::string::npos;
@@ -42,6 +45,7 @@ void infer_done(const Process& process, std::vector<Progress>& progress) {
     std::unordered_map<uint64_t, bool> stream_passed;
     std::unordered_map<uint64_t, const Entry*> stream_at;  // the oldest call that the stream has come to
     const bool destroying = is_inside_destroy(process);
+    const bool went_on = went_on_after_aborts(process);
     for (size_t i = process.entries.size(); i-- > 0;) {
         const Entry& entry = process.entries[i];
         if (progress[i] == Progress::kNone) {
@@ -64,7 +68,9 @@ void infer_done(const Process& process, std::vector<Progress>& progress) {
         const Member* member = entry.row == kNoIndex ? nullptr : &process.members[entry.row];
         const bool passed_in_communicator =
             member != nullptr && format::is_collective(entry.kind) && entry.sequence < member->finished;
-        const bool gone = member != nullptr && member->state == CommState::kDestroyed && !destroying;
+        const bool gone = member != nullptr && ((member->state == CommState::kDestroyed && !destroying) ||
+                                                (member->state == CommState::kAborted && member->closed_ns != 0 &&
+                                                 (went_on || member->closed_ns - entry.entered_ns < kLeastWaitNs)));
         const auto passed = stream_passed.find(entry.stream);
         const bool came_later = at != stream_at.end() && !together;
         if (passed_in_communicator || gone || came_later || passed != stream_passed.end()) {

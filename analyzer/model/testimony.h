@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace titan::analyzer {
@@ -16,6 +17,19 @@ enum class Claim : uint8_t {
 
 // The place of its end among those of the others, as far as the witness tells.
 enum class EndOrder : uint8_t { kUnknown, kFirst, kAfterOthers };
+
+// What PyTorch's watchdog of a rank says about its calls on one group.
+struct WatchdogReport {
+    std::string group;       // "0(default_pg)", "15(tp)"; empty where it is not told
+    bool timed_out = false;  // a call there, or one that is not named
+    std::string op;          // "ALLREDUCE"
+    int64_t number = -1;     // of that call on the group
+    int64_t ran_ms = 0;
+    bool counted = false;   // the log tells the next two, which are -1 before the first call
+    int64_t enqueued = -1;  // newest call that the rank has made there
+    int64_t completed = -1;
+    int64_t stuck_s = 0;  // so long the watchdog itself came to no end of a look
+};
 
 // One statement about one process. Unknown fields are -1, 0 or empty.
 struct Testimony {
@@ -45,6 +59,7 @@ struct Testimony {
     int32_t comm_size = -1;        // size of that communicator
     bool considered_dead = false;  // NCCL's RAS cannot reach it
     bool lost_a_peer = false;      // its connection to another process was closed by that one
+    std::optional<WatchdogReport> watchdog;
 };
 
 }  // namespace titan::analyzer

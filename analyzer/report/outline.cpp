@@ -151,8 +151,15 @@ std::map<std::string, std::string> shared_labels(const Run& run) {
 
 std::string outline_text(const Run& run) {
     if (run.processes.empty()) {
-        return fmt::format("no dump and no ring, only {} of launchers, schedulers or NCCL",
-                           counted(run.testimony.size(), "statement"));
+        std::set<std::string> witnesses;
+        for (const Testimony& said : run.testimony) {
+            witnesses.insert(said.witness);
+        }
+        std::string names;
+        for (const std::string& witness : witnesses) {
+            names += (names.empty() ? "" : ", ") + witness;
+        }
+        return fmt::format("no dump and no ring, only {} of {}", counted(run.testimony.size(), "statement"), names);
     }
     std::vector<Records> told;
     for (const Process& process : run.processes) {

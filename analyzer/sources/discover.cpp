@@ -50,6 +50,8 @@ struct Collected {
     std::string denied;      // the first directory that may not be read
     size_t empty_files = 0;
     std::string first_empty;
+    size_t other_files = 0;
+    std::string first_other;
 };
 
 // A dump, ring or digest by any other name.
@@ -99,6 +101,7 @@ void add_file(const files::path& path, bool named, Collected& collected) {
         return;
     }
     if (unknown && !named) {
+        collected.first_other = collected.other_files++ == 0 ? name : collected.first_other;
         return;
     }
     if (status.st_size == 0) {
@@ -203,6 +206,8 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
     discovery.logs = std::move(collected.logs);
     std::sort(collected.witnesses.begin(), collected.witnesses.end());
     discovery.witnesses = std::move(collected.witnesses);
+    discovery.other_files = collected.other_files;
+    discovery.first_other = std::move(collected.first_other);
     if (!collected.denied.empty()) {
         discovery.warnings.push_back({WarningKind::kDamagedFile, {}, denied_text(collected.denied)});
     }

@@ -45,6 +45,8 @@ struct Discovery {
     std::vector<std::string> logs;       // paths of what torchtitan's structured logger wrote; they make no group
     std::vector<std::string> witnesses;  // paths of what may be one (witness.h)
     std::vector<Warning> warnings;
+    size_t other_files = 0;  // in the directories, which are neither records nor logs by their names
+    std::string first_other;
 };
 
 // Error: a path that does not exist.

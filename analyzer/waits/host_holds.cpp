@@ -30,9 +30,9 @@ const std::vector<uint32_t>& HostHolds::of_process(uint32_t process) {
         for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
             hold_thread(process, *thread, nodes);
         }
-        // If the host's activity is unknown, it most likely waits for an unfinished call. A host that aborted a
-        // communicator waited until then.
-        if (is_host_unseen(run_.processes[process]) || (nodes.empty() && has_aborted(run_.processes[process]))) {
+        // If the host's activity is unknown, it most likely waits for an unfinished call. A host that gave up waited
+        // until then.
+        if (is_host_unseen(run_.processes[process]) || (nodes.empty() && gave_up_ns(run_.processes[process]) != 0)) {
             for (const auto& [index, node] : placed_.node_of_entry[process]) {
                 nodes.insert(node);
             }

@@ -111,10 +111,19 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
 bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, const WaitNode& node) {
     const Process& process = run.process(absent);
     const CallSignature& call = process.history[place];
-    if (!format::is_collective(call.kind) || call.row == kNoIndex || node.kind != WaitKind::kCollective) {
+    if (call.row == kNoIndex || node.kind != WaitKind::kCollective) {
         return false;
     }
     const Member& member = process.members[call.row];
+    if (is_creation(call.kind)) {
+        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+            const Member* same = member_in(run.process(waiter.member), member.communicator);
+            return same != nullptr && same->created_ns != 0 && same->created_ns < waiter.since_ns;
+        });
+    }
+    if (!format::is_collective(call.kind)) {
+        return false;
+    }
     const OrderVote vote =
         vote_on_order(run, {node.communicator, node.sequence}, {member.communicator, sequence_at(member, place)});
     return std::any_of(vote.b_first.begin(), vote.b_first.end(),
@@ -288,7 +297,23 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
             }
         }
     }
-    return -1;
+    const std::vector<int> others = ranks_outside(run, communicator);
+    return others.size() == 1 && known.size() + 1 == communicator.by_rank.size() ? others.front() : -1;
+}
+
+std::vector<int> ranks_outside(const Run& run, const Communicator& communicator) {
+    std::vector<int> ranks;
+    if (!run.missing_ranks.empty() || run.partial_recording ||
+        static_cast<int64_t>(run.processes.size()) != run.world_size) {
+        return ranks;
+    }
+    for (uint32_t i = 0; i < run.processes.size(); ++i) {
+        if (std::none_of(communicator.members.begin(), communicator.members.end(),
+                         [&](MemberRef ref) { return ref.process == i; })) {
+            ranks.push_back(run.processes[i].rank);
+        }
+    }
+    return ranks;
 }
 
 SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,

@@ -39,6 +39,9 @@ uint64_t lost_unfinished_calls(const Process& process);
 bool has_lost_unfinished_calls(const Process& process);
 // The global rank of a member that never entered the creation of its communicator, -1 unknown. Takes its place on the
 // line that the other members lie on, or its distance from them in similar communicators.
+// The ranks that are no members of it as far as the record tells: an unknown member is one of these, and no dead one.
+// None where a rank of the job left no record.
+std::vector<int> ranks_outside(const Run& run, const Communicator& communicator);
 int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank);
 
 }  // namespace titan::analyzer

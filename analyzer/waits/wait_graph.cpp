@@ -226,6 +226,17 @@ class GraphBuilder {
                 absence = {ref, member.rank, member.global_rank, AbsenceReason::kLeft, {}, false};
             }
             node.absent.push_back(absence);
+        } else if (order.progress[index] == Progress::kDone && has_aborted_in(run_.process(ref), entry)) {
+            // Who aborted it, too, waits no more.
+            const bool awaited = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                return run_.member(waiter.member).state != CommState::kAborted;
+            });
+            if (awaited) {
+                absence.reason = AbsenceReason::kClosed;
+                absence.held_by = holds_.of_process(ref.process);
+                node.absent.push_back(absence);
+            }
+            node.device_unknown |= !awaited;
         } else if (order.progress[index] == Progress::kUnknown) {
             node.device_unknown = true;  // arrived; nobody saw whether it has finished
         } else {

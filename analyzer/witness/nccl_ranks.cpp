@@ -16,7 +16,7 @@ int32_t world_of(const Run& run) {
     }
     if (run.processes.empty()) {
         for (const Testimony& said : run.testimony) {
-            world = std::max(world, said.comm_size);
+            world = std::max({world, said.comm_size, said.watchdog || said.lost_a_peer ? said.rank + 1 : -1});
         }
     }
     return world;

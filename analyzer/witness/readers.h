@@ -31,6 +31,9 @@ void read_nccl_log(const WitnessFile& file, std::vector<Testimony>& into);
 bool is_torch_debug(const WitnessFile& file);
 void read_torch_debug(const WitnessFile& file, std::vector<Testimony>& into);
 
+bool is_torch_watchdog(const WitnessFile& file);
+void read_torch_watchdog(const WitnessFile& file, std::vector<Testimony>& into);
+
 bool is_torchcomms_clog(const WitnessFile& file);
 void read_torchcomms_clog(const WitnessFile& file, std::vector<Testimony>& into);
 

@@ -10,6 +10,7 @@
 #include "host/file_bytes.h"
 #include "host/words.h"
 #include "readers.h"
+#include "torch_watchdog.h"
 
 namespace titan::analyzer {
 namespace {
@@ -24,6 +25,7 @@ constexpr WitnessReader kReaders[] = {
     {"NCCL RAS", is_ras_text, read_ras_text},
     {"NCCL", is_nccl_log, read_nccl_log},
     {"torch.distributed.debug", is_torch_debug, read_torch_debug},
+    {"PyTorch", is_torch_watchdog, read_torch_watchdog},
     {"torchcomms", is_torchcomms_clog, read_torchcomms_clog, true},
 };
 
@@ -148,6 +150,7 @@ std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std
         std::vector<Testimony> said = testimonies_of(file);
         std::move(said.begin(), said.end(), std::back_inserter(all));
     }
+    settle_ends_by_watchdogs(all);
     if (left_out != 0) {
         problems.push_back(
             fmt::format("{} log files beside the dumps were not read: there are too many; name the one that matters",

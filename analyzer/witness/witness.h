@@ -1,4 +1,4 @@
-// Witnesses other than the recorders: logs of a launcher, a scheduler or NCCL itself about the processes of a job, in
+// Witnesses other than the recorders: logs of a launcher, a scheduler, NCCL or PyTorch about the processes of a job, in
 // files that are given or lie beside the dumps. A witness tells of ranks that left no record, and how processes ended
 // that could not say it themselves.
 //

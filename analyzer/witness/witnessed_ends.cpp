@@ -113,6 +113,13 @@ void add_testimony(const Run& run, std::vector<Finding>& findings) {
                 finding.evidence.push_back(quoted(said));
             }
         }
+        for (const Testimony& said : run.testimony) {
+            const bool waited = finding.hangs && said.watchdog && said.watchdog->timed_out &&
+                                std::binary_search(finding.victims.begin(), finding.victims.end(), said.rank);
+            if (waited && shown++ < kShown) {
+                finding.evidence.push_back(quoted(said));
+            }
+        }
     }
 }
 

@@ -28,7 +28,8 @@ Result<size_t> check_file_header(std::span<const std::byte> file, const FileKind
     }
     if (is_text(file.first(std::min<size_t>(file.size(), 256)))) {
         return Error("a text, no titantrace " + name +
-                     "; texts are read where they are logs of torchrun, Slurm, mpirun or NCCL that tell of a rank");
+                     "; texts are read where they are logs of torchrun, Slurm, mpirun, NCCL or PyTorch's "
+                     "watchdog that tell of a rank");
     }
     if (file.size() < sizeof(DumpHeader)) {
         return Error("truncated: " + std::to_string(file.size()) + " bytes, less than the file header");

@@ -237,6 +237,16 @@ class Damaged(harness.Case):
             log.write_text(text)
             self.assertIn("job.log: a text, no titantrace dump; texts are read where", self.expect_unusable(log).stderr)
 
+    def test_a_directory_of_texts_that_are_not_known_says_that_they_were_seen(self):
+        place = self.place.path / "logs"
+        place.mkdir()
+        (place / "notes").write_text("step 1\n")
+        self.assertIn("1 other file is there (notes)", self.expect_unusable(place).stderr)
+        for rank in range(2):
+            (place / f"rank{rank}.log").write_text("step 1: loss 2.5\n")
+        self.assertIn("2 logs are there (one is rank0.log): none of their lines is one that titan-analyze knows",
+                      self.expect_unusable(place).stderr)
+
     def test_runs_are_listed(self):
         analysis = self.place.analyze(self.place.dumps, "--list-runs")
         self.assertEqual(analysis.status, harness.HEALTHY)

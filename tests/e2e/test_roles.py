@@ -9,8 +9,9 @@ TRAIN = harness.ROOT / "tests" / "simgpu" / "train.py"
 
 
 class Roles(harness.Case):
-    def start(self, role, ranks, faults=""):
-        return [self.place.start([sys.executable, TRAIN, "--steps", "100000", "--step-ms", "10", "--role", role],
+    def start(self, role, ranks, faults="", says_it=True):
+        return [self.place.start([sys.executable, TRAIN, "--steps", "100000", "--step-ms", "10",
+                                  *(["--role", role] if says_it else [])],
                                  self.place.env(RANK=rank, WORLD_SIZE=ranks, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=ranks,
                                                 SIMTRAIN_STORE=self.place.path / role, SIMGPU_DIR=harness.stand_ins(),
                                                 SIMGPU_FAULTS=faults, TITANTRACE_TIMEOUT_S=2 * harness.SLOW))
@@ -33,8 +34,11 @@ class Roles(harness.Case):
             with self.subTest(source=source.name):
                 trainer = self.place.analyze(source)
                 self.assert_trainer_hangs(trainer)
-                told, = [warning for warning in trainer.json["warnings"] if warning["kind"] == "other_role"]
-                self.assertIn("this is trainer; --role reads generator (2 ranks)", told["summary"])
+                told, judged = [warning["summary"] for warning in trainer.json["warnings"]
+                                if warning["kind"] == "other_role"]
+                self.assertIn("6 processes say that they are ranks 0-3", told)
+                self.assertIn("this is trainer; --role reads generator (2 ranks)", told)
+                self.assertEqual("generator: nothing wrong there", judged)
                 self.assert_trainer_hangs(self.place.analyze(source, "--role", "trainer"))
                 generator = self.place.analyze(source, "--role", "generator")
                 self.assertEqual((generator.status, generator.json["run"]["world_size"]), (harness.HEALTHY, 2),
@@ -42,6 +46,27 @@ class Roles(harness.Case):
         nobody = self.place.analyze(self.place.dumps, "--role", "critic")
         self.assertEqual(nobody.status, harness.UNUSABLE)
         self.assertIn("no role critic; found: generator (2 ranks), trainer (4 ranks)", nobody.stderr)
+
+    def test_worlds_that_do_not_say_what_they_are_are_told_apart_and_judged(self):
+        quiet = self.start("quiet", 2, says_it=False)
+        harness.wait_for(lambda: len(self.place.ring_files()) == 2, 30, "the first world records")
+        stuck = self.start("stuck", 2, "spin rank=1 step=20", says_it=False)
+        harness.wait_for(lambda: len(self.place.dump_files()) >= 2, 60, "the second world dumps")
+        self.place.run([harness.BUILD / "tools" / "titan-dump", quiet[1].pid, "--ring-dir", self.place.rings],
+                       self.place.env(preload=False))
+        harness.wait_for(lambda: len(self.place.dump_files()) >= 3, 60, "the first world dumps")
+        for source in (self.place.dumps, self.place.rings):
+            with self.subTest(source=source.name):
+                analysis = self.place.analyze(source)
+                verdict = analysis.json["verdict"]
+                self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_not_arrived", [1]), analysis.stdout)
+                told, judged = [warning["summary"] for warning in analysis.json["warnings"]
+                                if warning["kind"] == "other_role"]
+                self.assertIn("4 processes say that they are ranks 0-1: 2 worlds have ranks of the same numbers: this "
+                              f"is world-2 of pids {stuck[0].pid}, {stuck[1].pid}; --role reads world-1 of pids "
+                              f"{quiet[0].pid}, {quiet[1].pid} (2 ranks)", told)
+                self.assertEqual(f"world-1 of pids {quiet[0].pid}, {quiet[1].pid}: nothing wrong there", judged)
+                self.assertEqual(self.place.analyze(source, "--role", "world-1").status, harness.HEALTHY)
 
 
 if __name__ == "__main__":

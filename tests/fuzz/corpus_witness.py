@@ -34,6 +34,16 @@ def clog(*lines, version=1):
                       *lines]).encode()
 
 
+def watchdog(rank, number, op):
+    """What PyTorch's watchdog says of a call that timed out."""
+    return (f"[rank{rank}]:[E810 03:04:11.061 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective "
+            f"operation timeout: WorkNCCL(SeqNum={number}, OpType={op}, NumelIn=80, NumelOut=80, "
+            f"Timeout(ms)=600000) ran for 600016 milliseconds before timing out.\n"
+            f"[rank{rank}]:[E810 03:04:11.063 ProcessGroupNCCL.cpp:2241] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] "
+            f" failure detected by watchdog at work sequence id: {number} PG status: last enqueued work: {number}, "
+            f"last completed work: {number - 1}\n").encode()
+
+
 def witness_samples():
     killed = FAILURE.format(index=0, rank=2, code=-9, pid=4711, signal="(SIGKILL)", traceback="Signal 9")
     ended = FAILURE.format(index=1, rank=1, code=-15, pid=4710, signal="(SIGTERM)", traceback="Signal 15")
@@ -52,6 +62,13 @@ def witness_samples():
          + b"Traceback (most recent call last):\nx:\n" * 1000 + torchrun(raised), "read: 1"),
         ("torchrun-cut.log", torchrun(killed)[:-200], "read: "),
         ("torchrun-empty-list.log", b"Root Cause (first observed failure):\n", "read: 0"),
+        ("watchdog.log", watchdog(1, 78, "BROADCAST") + watchdog(2, 78, "BROADCAST"), "read: 2"),
+        ("watchdog-wild-numbers.log", watchdog(99999999999, -1, "x" * 999) + watchdog(3, 1 << 70, ""), "read: "),
+        ("watchdog-cut.log", watchdog(1, 78, "BROADCAST")[:90], "read: "),
+        ("watchdog-error.log",
+         b"[rank1]:[E ProcessGroupNCCL.cpp:1] [PG 0 (default_pg) Rank 1] thread terminated: NCCL error: remote "
+         b"process exited or there was a network error\nncclRemoteError: A call failed\nLast error:\nNET/IB : Got "
+         b"completion from peer 10.0.0.5<41234> with status=12\n", "read: 1"),
         ("error-file.json", error_file(), "read: 1"),
         ("error-file-text.json", error_file(message="boom"), "read: 1"),
         ("error-file-numbers.json",

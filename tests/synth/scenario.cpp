@@ -437,7 +437,7 @@ void Scenario::finish(int rank, const Queued& queued) {
         return;
     }
     entry.state = CallState::kFinished;
-    entry.gpu_finished_ticks = now_;
+    entry.gpu_finished_ticks = now_ + static_cast<uint64_t>(queued.action.noted_late_ms) * 1'000'000;
     if (class_of(queued.action.op) != OpClass::p2p) {
         CommunicatorRecord& record = ring.communicator(entry.communicator);
         record.finished = std::max(record.finished, queued.sequence + 1);

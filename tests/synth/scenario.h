@@ -52,6 +52,7 @@ struct Action {
     std::string text;             // of a span
     bool never_finishes = false;  // the collective arrives everywhere and hangs on this rank
     bool fails = false;           // the call returns an error
+    int64_t noted_late_ms = 0;    // the observer of the GPU comes so late to its end
     format::WorkKind work{};      // kWork: `text` is the kernel's name, `count` its bytes or blocks
     uint64_t object = 0;          // event; capture and replay: the number of the graph; kSync: not 0 for
                                   // another device

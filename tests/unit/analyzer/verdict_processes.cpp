@@ -35,6 +35,9 @@ void abort_communicators(synth::Scenario& job, int rank) {
     for (uint64_t ticket = 0; ticket < calls; ++ticket) {
         auto& call = ring.call(ticket);
         auto& communicator = ring.communicator(call.communicator);
+        if (communicator.closed_ticks != 0 && communicator.closed_ticks != aborted_ticks) {
+            continue;  // by the program, earlier
+        }
         communicator.closed_ticks = aborted_ticks;
         communicator.state = format::CommState::kAborted;
         if (watched && call.state != format::CallState::kFinished) {

@@ -278,6 +278,8 @@ void change_call(std::string_view word, Action& call) {
         call.never_finishes = true;
     } else if (key == "fails") {
         call.fails = true;
+    } else if (key == "noted_late_ms") {
+        call.noted_late_ms = number_in<int64_t>(value);
     } else if (key == "pending" || key == "started") {
         call.recorded = key;
     } else if (key == "retired") {
