@@ -8,6 +8,7 @@
 #include "evidence.h"
 #include "played.h"
 #include "says.h"
+#include "steps.h"
 #include "verdict_program.h"
 #include "whatif_report.h"
 
@@ -223,6 +224,32 @@ TEST_CASE("what hangs although all are there ends only with those who are in it"
     CHECK(asked.go_on({}).empty());
     CHECK(asked.ask({}).answer.waits.front().why == WhyNot::kElse);
     CHECK(asked.ask({"alive 2"}).all_end());
+}
+
+TEST_CASE("a verdict whose waits would not end is less sure, one whose waits end is as sure as before") {
+    Scenario job = job_with_a_sleeper(4, 2);
+    const Asked asked(job);
+    REQUIRE(!asked.evidence.graph.nodes.empty());
+    for (const int blamed : {1, 2}) {
+        for (const Confidence before : {Confidence::kCertain, Confidence::kPossible}) {
+            CAPTURE(blamed);
+            std::vector<Finding> findings{asked.evidence.finding_at(FindingKind::kRankNotArrived, 0)};
+            findings[0].ranks = {blamed};
+            findings[0].victims = ranks({0, 1, 3});
+            findings[0].confidence = before;
+            titan::analyzer::replay_verdict(asked.evidence, findings);
+            const Finding& told = findings[0];
+            REQUIRE(told.replay);
+            CHECK(told.replay->waiting == ranks({0, 1, 3}));
+            CHECK(told.replay->still.empty() == (blamed == 2));
+            const Confidence lowered = titan::analyzer::lower(before);
+            CHECK(told.confidence == (blamed == 2 ? before : lowered));
+            CHECK(told.would_confirm.empty() == (blamed == 2));
+            CHECK(told.evidence.back().text().starts_with(blamed == 2
+                                                              ? "replayed: with that one call, the waits of all 3 ranks"
+                                                              : "replayed: if rank 1 goes on, 3 of 3 ranks would"));
+        }
+    }
 }
 
 TEST_CASE("an edit is read as reports write it, and its words are read again") {
