@@ -42,7 +42,7 @@ void add_table_options(CommandLine& app, ListingOptions& tables, CommandOption j
 void add_hang_after(CommandLine& app, double& hang_after_s);
 void add_ranks(CommandLine& app, std::string& ranks);
 // "3", "0-7,64", "1,3,...,511": ranks and ranges; empty is the empty set. False: it said what is wrong.
-bool parse_ranks(const std::string& text, std::set<int>& ranks);
+bool parse_ranks(const std::string& text, std::set<int>& ranks, const char* option = "--rank");
 
 // "40", "40-42"; empty is no range. False: it said what is wrong, with an example of what `option` takes.
 bool parse_range(const char* option, const char* example, const std::string& text,
@@ -72,6 +72,7 @@ std::vector<Command> subcommands(CommandLine& app);
 Command diagnose_command(CommandLine& app);  // the default one: options of the program itself
 Command help_command(CommandLine& app);
 Command why_command(CommandLine& app);
+Command whatif_command(CommandLine& app);
 Command show_command(CommandLine& app);
 Command metrics_command(CommandLine& app);
 Command stragglers_command(CommandLine& app);

@@ -77,8 +77,8 @@ bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64
     return true;
 }
 
-bool parse_ranks(const std::string& text, std::set<int>& ranks) {
-    const auto refuse_ranks = [&] { return refuse("--rank", "ranks and ranges such as 3 or 0-7,64", text); };
+bool parse_ranks(const std::string& text, std::set<int>& ranks, const char* option) {
+    const auto refuse_ranks = [&] { return refuse(option, "ranks and ranges such as 3 or 0-7,64", text); };
     int last = -1;
     int step = 0;
     bool between = false;
@@ -95,7 +95,7 @@ bool parse_ranks(const std::string& text, std::set<int>& ranks) {
             return refuse_ranks();
         }
         if (range.second < range.first) {
-            return refuse_reversed("--rank", text, range);
+            return refuse_reversed(option, text, range);
         }
         if (between && (range.first <= last || (range.first - last) % step != 0)) {
             return refuse_ranks();

@@ -194,6 +194,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     name_the_halted(run, diagnosis);
     put_head_first(findings);
     add_second_causes(evidence, findings);
+    replay_verdict(evidence, findings);
     const std::vector<Warning> left_out = add_timing(run, options, diagnosis);
     add_metric_findings(run, findings);
     add_health_findings(run, findings);

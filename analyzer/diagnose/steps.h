@@ -12,6 +12,8 @@ namespace titan::analyzer {
 std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Finding>& findings);
 // Ranks that are stuck beside those that are named, and owe a call that is queued behind what hangs.
 void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings);
+// Plays the calls as the head finding says they should have been, tells what ends, and doubts it if that is not all.
+void replay_verdict(const Evidence& evidence, std::vector<Finding>& findings);
 // Adds the positions of the culprits, and the frame where they part from the others.
 void add_positions(const Evidence& evidence, std::vector<Finding>& findings);
 // Settings and machines that differ: beside what hangs in flight or in a creation, else a warning. Last, when all

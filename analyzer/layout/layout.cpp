@@ -220,6 +220,8 @@ bool has_role_in_name(const Run& run, uint32_t index) {
                                           [&](const auto& other) { return other.name == name; }) == 1;
 }
 
+}  // namespace
+
 std::vector<int> member_ranks(const Run& run, const Communicator& communicator) {
     std::vector<int> ranks;
     for (int comm_rank = 0; comm_rank < communicator.size; ++comm_rank) {
@@ -230,8 +232,6 @@ std::vector<int> member_ranks(const Run& run, const Communicator& communicator) 
     sort_unique(ranks);
     return ranks;
 }
-
-}  // namespace
 
 std::string distinct_text(const Run& run, uint32_t index) {
     const Communicator& communicator = run.communicators[index];

@@ -127,6 +127,8 @@ using titan::ranks_text;
 std::string ranks_text(const Run& run, const std::vector<int>& ranks);
 
 Sentence ranks_fact(const Run& run, const std::vector<int>& ranks);
+// Global ranks of its members, as far as they are known.
+std::vector<int> member_ranks(const Run& run, const Communicator& communicator);
 // "tp (ranks 4-5)" where several communicators are called tp, or where it has no name.
 std::string distinct_text(const Run& run, uint32_t communicator);
 // add_places adds the ranks' places in the job's grid where the sentence first names them; add_members adds the members

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,13 @@ struct StackFrame {
     std::string library;  // library that it came with; empty: the program's own
 };
 
+// The calls were played as the finding says that they should have been.
+struct Replay {
+    std::string options;       // of `titan-analyze whatif`: the edits
+    std::vector<int> waiting;  // ranks in the waits that the finding explains
+    std::vector<int> still;    // those that would wait all the same
+};
+
 struct Finding {
     FindingKind kind{};
     std::vector<int> ranks;    // culprits, global
@@ -94,7 +102,8 @@ struct Finding {
     int64_t since_ns = 0;      // when the first of the victims began to wait
     int64_t waited_ns = 0;     // longest wait there, by the waiter's own clock, 0 unknown
     double cost_share = 0;     // of the time of a step that it costs; of slow jobs alone
-    std::string_view next;     // what to do about this one, where its kind alone does not tell
+    std::optional<Replay> replay;
+    std::string_view next;  // what to do about this one, where its kind alone does not tell
 
     std::string_view remedy() const { return next.empty() ? row_of(kind).remedy : next; }
     bool since_known() const { return hangs && since_ns > 0 && since_ns < kLatestNs; }

@@ -72,6 +72,11 @@ Json finding_json(const Run& run, const RankIndex& processes, const Finding& fin
             json["cycle"].push_back({{"rank", step.rank}, {"waits_in", step.waits_in.text()}, {"for", step.waits_for}});
         }
     }
+    if (finding.replay) {
+        json["replay"] = {{"options", finding.replay->options},
+                          {"waiting", finding.replay->waiting},
+                          {"still", finding.replay->still}};
+    }
     Json states = Json::object();
     for (const auto& [rank, state] : finding.rank_state) {
         states[std::to_string(rank)] = state;

@@ -16,6 +16,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kAdvisedRanks = 4;
+constexpr size_t kLongestOptions = 200;
 
 class Advice {
   public:
@@ -45,6 +46,9 @@ class Advice {
         }
         if (head_.kind == FindingKind::kStraggler || head_.kind == FindingKind::kSlowStep) {
             command(fmt::format("titan-analyze stragglers {}", input_), "what each cause costs");
+        }
+        if (head_.replay && head_.replay->options.size() < kLongestOptions) {
+            command(fmt::format("titan-analyze whatif {} {}", input_, head_.replay->options), "what ends then");
         }
         calls_around_it();
         return std::move(steps_);

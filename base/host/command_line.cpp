@@ -83,6 +83,11 @@ CommandOption CommandOption::excludes(CommandOption other) {
     return *this;
 }
 
+CommandOption CommandOption::one_by_one() {
+    option_->allow_extra_args(false);
+    return *this;
+}
+
 CommandLine::CommandLine(const std::string& program, const std::string& version, const std::string& about,
                          const std::string& footer)
     : own_(std::make_unique<CLI::App>(about)), app_(own_.get()) {

@@ -86,6 +86,14 @@ class JsonSchema(harness.Case):
             self.check("why", "why", rank, directory, "--no-rings")
         self.check("error", "why", "99", directory, "--no-rings")
 
+    def test_other_calls(self):
+        directory = self.synthetic("sleep", "--fault", "sleep")
+        for edit in (("--alive", "3"), ("--alive", "2"), ("--rank", "3", "--insert", "all_gather #10 on world"),
+                     ("--remove", "rank 0: all_gather #10 on world")):
+            answer, = self.check("whatif", "whatif", directory, "--no-rings", *edit)
+            self.assertEqual(len(answer["edits"]), 1, edit)
+        self.check("error", "whatif", directory, "--no-rings", "--alive", "99")
+
     def test_errors_and_lists_of_runs(self):
         self.check("error", self.place.path / "nothing")
         self.check("error", "show", self.place.path / "nothing")

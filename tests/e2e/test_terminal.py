@@ -105,6 +105,30 @@ class Terminal(harness.Case):
         for wrong in ("-1", "3.5", "x", records):
             self.assertIn("titan-analyze", self.analyze("why", wrong, records, status=2).stderr)
 
+    def test_other_calls(self):
+        records = self.synthetic("--fault", "sleep")
+        insert = ("--insert", "all_gather #10 on world")
+        for edits, status, said in (
+                (("--alive", "3"), 0, "ALL 7 RANKS GO ON if rank 3 goes on"),
+                (("--rank", "3", *insert), 0, "if rank 3 makes all_gather #10 on world, too"),
+                (("--alive", "0,2"), 1, "ranks 0-2,4-7 wait in all_gather #10 on world: for rank 3"),
+                (("--rank", "3", "--insert", "broadcast #10 on world"), 1, "all are there, and their arguments differ"),
+                (("--remove", "rank 0: all_gather #10 on world", "--alive", "3"), 0, "ALL 7 RANKS GO ON")):
+            told = self.analyze("whatif", records, "--no-rings", *edits, status=status).stdout
+            self.assertIn(said, " ".join(told.split()), edits)
+        # The path may stand behind the edits, and what a report names can be pasted.
+        self.analyze("whatif", "--rank", "3", *insert, records, "--no-rings", status=0)
+        for wrong, said in ((("--rank", "9", *insert), "there is no rank 9 in run synth attempt 0; there are ranks"),
+                            (insert, "whose call is it?"),
+                            ((), "nothing is to be edited"),
+                            (("--alive", "x"), "--alive takes ranks and ranges"),
+                            (("--rank", "3", "--insert", "all_gather #10 on nowhere"),
+                             "rank 3 is in no communicator 'nowhere'; it is in "),
+                            (("--rank", "3", "--insert", "gather all"), "the number of the call is missing"),
+                            (("--rank", "3", "--insert", "all_gather #12 on world"), "its next call there is #10"),
+                            (("--rank", "3", "--remove", "all_gather #10 on world"), "its next call there is #10")):
+            self.assertIn(said, self.analyze("whatif", records, "--no-rings", *wrong, status=2).stderr)
+
     def test_tables(self):
         records = self.synthetic("--timed", "--fault", "span", "--steps", "60", "--hosts", "2")
         rows = lambda *arguments: list(csv.DictReader(io.StringIO(

@@ -27,6 +27,7 @@ class CommandOption {
     CommandOption positive();      // a number above 0
     CommandOption between(double least, double most);
     CommandOption excludes(CommandOption other);
+    CommandOption one_by_one();  // a list: each time the option takes one value, and a path may follow it
     CommandOption existing_directory();
 
   private:

@@ -1,0 +1,113 @@
+// titan-analyze whatif PATH...: what would end if ranks had made other calls.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "commands.h"
+#include "edited_calls.h"
+#include "host/words.h"
+#include "whatif_report.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr const char* kWhatIfFooter =
+    R"(A call is written as a report writes it: 'all_reduce #48 on world', 'all_reduce #120 on tp (ranks 4-5)',
+'send #40 to rank 5 on pp', 'recv #7 from rank 2 on pp'. --rank says whose it is, or the text itself:
+'rank 3: all_reduce #48 on world'. --insert and --remove may be given several times; all edits are made at once.
+
+An inserted call moves the rank's later calls on that communicator on by one number, a removed one moves them back. The
+same call removed and inserted is made whenever it can be, in any order with the rank's other calls.
+
+Then all calls are played as CUDA and NCCL let them run: streams and the collectives of a communicator in order, groups
+and graph launches together, a call ends when all its members are there and agree, and a rank whose host waited in it
+goes on and makes what others wait for. The answer is what follows from the edits. It does not say who is to blame: a
+call that one rank left out, and one that all others made too many, free the same waits.
+
+examples:
+  titan-analyze whatif dumps/ --alive 5
+  titan-analyze whatif dumps/ --rank 3 --insert 'all_reduce #48 on world'
+  titan-analyze whatif dumps/ --rank 3 --remove 'all_reduce #48 on world' --insert 'broadcast #48 on world'
+  titan-analyze whatif dumps/ --alive 5 --json | jq -c '.remains[] | [.ranks, .missing]'
+
+Exit status: 0 all ranks that wait go on, 1 some still wait, 2 unusable input, or an edit that cannot be made.)";
+
+struct WhatIfArguments {
+    CommonOptions common;
+    std::string ranks;
+    std::vector<std::string> insert;
+    std::vector<std::string> remove;
+    std::string alive;
+    double hang_after_s = 0;
+    bool json = false;
+};
+
+// False: it said what is wrong.
+bool read_edits(const Run& run, const WhatIfArguments& arguments, std::vector<CallEdit>& edits) {
+    std::set<int> chosen, alive;
+    if (!parse_ranks(arguments.ranks, chosen) || !parse_ranks(arguments.alive, alive, "--alive")) {
+        return false;
+    }
+    const std::vector<int> ranks(chosen.begin(), chosen.end());
+    for (const auto& [kind, texts] : {std::pair(CallEdit::Kind::kRemove, &arguments.remove),
+                                      std::pair(CallEdit::Kind::kInsert, &arguments.insert)}) {
+        for (const std::string& text : *texts) {
+            const Result<std::vector<CallEdit>> read = read_call_edits(run, kind, ranks, text);
+            if (!read) {
+                fail(read.error().text());
+                return false;
+            }
+            edits.insert(edits.end(), read->begin(), read->end());
+        }
+    }
+    for (const int rank : alive) {
+        if (const std::string unknown = unknown_rank(run, rank); !unknown.empty()) {
+            fail(unknown);
+            return false;
+        }
+        edits.push_back({CallEdit::Kind::kAlive, rank});
+    }
+    if (const std::string why = impossible_edit(run, edits); !why.empty()) {
+        fail(why);
+        return false;
+    }
+    return true;
+}
+
+int run_whatif(const WhatIfArguments& arguments) {
+    if (arguments.insert.empty() && arguments.remove.empty() && arguments.alive.empty()) {
+        return fail("nothing is to be edited: --insert or --remove a call, or --alive RANK");
+    }
+    const auto run = load_run(arguments.common.load_options());
+    if (!run) {
+        return fail(run.error().text());
+    }
+    std::vector<CallEdit> edits;
+    if (!read_edits(*run, arguments, edits)) {
+        return kExitUnusable;
+    }
+    const Evidence evidence(*run, DiagnoseOptions{.hang_after_s = arguments.hang_after_s});
+    const WhatIfReport report = what_if_report(evidence, edits);
+    print_text(arguments.json ? what_if_json(evidence, report)
+                              : document_text(what_if_document(evidence, report), terminal_style()));
+    return report.all_end() ? kExitHealthy : kExitFindings;
+}
+
+}  // namespace
+
+Command whatif_command(CommandLine& app) {
+    const auto arguments = std::make_shared<WhatIfArguments>();
+    CommandLine& command =
+        app.command("whatif", "Edit the calls of a rank, and see which waits would end.", kWhatIfFooter);
+    command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
+    add_ranks(command, arguments->ranks);
+    command.option("--insert", arguments->insert, "the rank makes this call, too").one_by_one();
+    command.option("--remove", arguments->remove, "the rank does not make this call").one_by_one();
+    command.option("--alive", arguments->alive, "these ranks go on, and make what others wait for");
+    add_run(command, arguments->common);
+    add_hang_after(command, arguments->hang_after_s);
+    command.flag("--json", arguments->json, "one JSON object");
+    return {&command, [arguments] { return run_whatif(*arguments); }};
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,353 @@
+#include "edited_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "edit_words.h"
+#include "host/words.h"
+#include "layout.h"
+#include "report_parts.h"
+#include "run_text.h"
+#include "show_filter.h"
+#include "why_rank.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr const char* kForms =
+    "a call is written as in a report: 'all_reduce #48 on world', 'send #40 to rank 5 on pp', 'recv #7 from rank 2 on "
+    "pp'";
+
+// The words of a text, in lower case; brackets stay together with what they hold.
+std::vector<std::string> words_in(std::string_view text) {
+    std::vector<std::string> words;
+    bool is_open = false;
+    bool is_new = true;
+    for (const char c : text) {
+        if (c == ' ' && !is_open) {
+            is_new = true;
+            continue;
+        }
+        is_open = c == '(' || (is_open && c != ')');
+        if (std::exchange(is_new, false)) {
+            words.emplace_back();
+        }
+        words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    return words;
+}
+
+std::optional<uint64_t> number_in(std::string_view text) {
+    uint64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+std::string lower_case(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return text;
+}
+
+// What the text says; what it leaves out is empty.
+struct ReadCall {
+    std::optional<int> rank;
+    OpKind op{};
+    std::string op_word;
+    uint64_t sequence = 0;
+    std::optional<int> from, to;
+    std::string communicator;
+};
+
+OpKind op_named(const std::string& word) {
+    for (const auto& row : format::rows_of(OpKind{})) {
+        const bool can_be_edited =
+            format::is_collective(row.value) || row.value == OpKind::kSend || row.value == OpKind::kRecv;
+        if (can_be_edited && plain_name(row.name) == plain_name(word)) {
+            return row.value;
+        }
+    }
+    return OpKind{};
+}
+
+std::string all_ops() {
+    std::string names;
+    for (const auto& row : format::rows_of(OpKind{})) {
+        if (format::is_collective(row.value) || row.value == OpKind::kSend || row.value == OpKind::kRecv) {
+            names += (names.empty() ? "" : ", ") + std::string(row.name);
+        }
+    }
+    return names;
+}
+
+Result<ReadCall> read_call(std::string_view text) {
+    const auto refuse = [&](const std::string& why) {
+        return Error(fmt::format("'{}': {}; {}", printable(text), why, kForms));
+    };
+    std::vector<std::string> words = words_in(text);
+    ReadCall call;
+    size_t at = 0;
+    const auto number_at = [&](size_t index, char end = '\0') -> std::optional<uint64_t> {
+        if (index >= words.size()) {
+            return std::nullopt;
+        }
+        std::string word = words[index];
+        if (end != '\0' && (word.empty() || word.back() != end)) {
+            return std::nullopt;
+        }
+        return number_in(end != '\0' ? word.substr(0, word.size() - 1) : word);
+    };
+    if (!words.empty() && words[0] == "rank") {
+        const auto rank = number_at(1, ':');
+        if (!rank || *rank > static_cast<uint64_t>(kMaxRanks)) {
+            return refuse("the rank is a number, and a colon follows it");
+        }
+        call.rank = static_cast<int>(*rank);
+        at = 2;
+    }
+    if (at >= words.size()) {
+        return refuse("no call is in it");
+    }
+    call.op_word = words[at++];
+    call.op = op_named(call.op_word);
+    if (call.op == OpKind{}) {
+        return Error(fmt::format("'{}': there is no call '{}'; there are {}", printable(text), printable(call.op_word),
+                                 all_ops()));
+    }
+    const auto sequence =
+        at < words.size() && words[at].starts_with('#') ? number_in(words[at].substr(1)) : std::nullopt;
+    if (!sequence) {
+        return refuse("the number of the call is missing");
+    }
+    call.sequence = *sequence;
+    ++at;
+    while (at < words.size()) {
+        const std::string word = words[at++];
+        if (word == "from" || word == "to") {
+            at += at < words.size() && words[at] == "rank" ? 1 : 0;
+            const auto rank = number_at(at++);
+            if (!rank || *rank > static_cast<uint64_t>(kMaxRanks)) {
+                return refuse(fmt::format("a rank follows '{}'", word));
+            }
+            (word == "from" ? call.from : call.to) = static_cast<int>(*rank);
+        } else if (word == "on") {
+            for (; at < words.size() && words[at] != "from" && words[at] != "to"; ++at) {
+                call.communicator += (call.communicator.empty() ? "" : " ") + words[at];
+            }
+        } else {
+            return refuse(fmt::format("'{}' is not expected there", printable(word)));
+        }
+    }
+    return call.communicator.empty() ? Result<ReadCall>(refuse("no communicator is in it")) : Result<ReadCall>(call);
+}
+
+// "tp", "tp (ranks 4-5)".
+struct ReadCommunicator {
+    std::string name;
+    std::string ranks;  // empty: not said
+};
+
+ReadCommunicator read_communicator(const std::string& text) {
+    const size_t bracket = text.find(" (");
+    return bracket == std::string::npos || text.back() != ')'
+               ? ReadCommunicator{text, ""}
+               : ReadCommunicator{text.substr(0, bracket), text.substr(bracket + 2, text.size() - bracket - 3)};
+}
+
+bool is_called(const Run& run, uint32_t index, const ReadCommunicator& wanted) {
+    const Communicator& communicator = run.communicators[index];
+    // "dp" is "dp:0" and "dp 0-3:6adff088", too, as --comm of show takes it.
+    const auto begins = [&](const std::string& whole) {
+        const size_t size = wanted.name.size();
+        return whole.starts_with(wanted.name) && (whole.size() == size || whole[size] == ':' || whole[size] == ' ');
+    };
+    constexpr size_t kLeastDigits = 4;
+    const bool is_name = begins(lower_case(communicator_text(communicator))) || begins(lower_case(communicator.name)) ||
+                         (wanted.name.size() >= kLeastDigits && id_text(communicator.id).starts_with(wanted.name));
+    const std::vector<int> ranks = member_ranks(run, communicator);
+    return is_name && (wanted.ranks.empty() || wanted.ranks == titan::ranks_text(ranks) ||
+                       wanted.ranks == lower_case(ranks_text(run, ranks)));
+}
+
+std::string list_of(const Run& run, const std::vector<uint32_t>& communicators) {
+    constexpr size_t kShown = 12;
+    std::vector<std::string> texts;
+    for (const uint32_t index : communicators) {
+        texts.push_back(distinct_text(run, index));
+    }
+    std::string text;
+    for (size_t i = 0; i < std::min(texts.size(), kShown); ++i) {
+        text += (i == 0 ? "" : ", ") + texts[i];
+    }
+    return texts.size() > kShown ? text + fmt::format(" and {} more", texts.size() - kShown) : text;
+}
+
+Result<uint32_t> communicator_of(const Run& run, int rank, const std::string& wanted) {
+    std::vector<uint32_t> its;
+    std::vector<uint32_t> fitting;
+    std::vector<uint32_t> exact;
+    const ReadCommunicator named = read_communicator(wanted);
+    for (uint32_t index = 0; index < run.communicators.size(); ++index) {
+        if (comm_rank_of(run, index, rank) < 0) {
+            continue;
+        }
+        its.push_back(index);
+        if (is_called(run, index, named)) {
+            fitting.push_back(index);
+        }
+        if (is_called(run, index, named) && lower_case(run.communicators[index].name) == named.name) {
+            exact.push_back(index);
+        }
+    }
+    const std::vector<uint32_t>& chosen = exact.size() == 1 ? exact : fitting;
+    if (chosen.empty()) {
+        return Error(its.empty() ? fmt::format("rank {} is in no communicator that is on record", rank)
+                                 : fmt::format("rank {} is in no communicator '{}'; it is in {}", rank,
+                                               printable(wanted), list_of(run, its)));
+    }
+    if (chosen.size() > 1) {
+        return Error(fmt::format("rank {} is in several communicators '{}': say which of {}", rank, printable(wanted),
+                                 list_of(run, chosen)));
+    }
+    return chosen.front();
+}
+
+Result<CallEdit> edit_of(const Run& run, CallEdit::Kind kind, int rank, const ReadCall& call) {
+    if (const std::string unknown = unknown_rank(run, rank); !unknown.empty()) {
+        return Error(unknown);
+    }
+    const Result<uint32_t> communicator = communicator_of(run, rank, call.communicator);
+    if (!communicator) {
+        return communicator.error();
+    }
+    CallEdit edit{kind, rank, *communicator, call.sequence, call.op};
+    if (format::is_collective(call.op)) {
+        return call.from || call.to ? Result<CallEdit>(Error(fmt::format(
+                                          "{} is a collective: it goes from no rank to no rank", op_text(call.op))))
+                                    : Result<CallEdit>(edit);
+    }
+    const bool sends = call.op == OpKind::kSend;
+    const std::optional<int>& self = sends ? call.from : call.to;
+    const std::optional<int>& peer = sends ? call.to : call.from;
+    if (self && *self != rank) {
+        return Error(sends ? fmt::format("a send is a call of the rank that it comes from: {}, not {}", *self, rank)
+                           : fmt::format("a recv is a call of the rank that it goes to: {}, not {}", *self, rank));
+    }
+    if (!peer) {
+        return Error(sends ? "a send goes to a rank: 'send #40 to rank 5 on pp'"
+                           : "a recv comes from a rank: 'recv #7 from rank 2 on pp'");
+    }
+    const int other = comm_rank_of(run, *communicator, *peer);
+    if (other < 0) {
+        return Error(fmt::format("rank {} is not in {}", *peer, distinct_text(run, *communicator)));
+    }
+    const int own = comm_rank_of(run, *communicator, rank);
+    edit.source = sends ? own : other;
+    edit.target = sends ? other : own;
+    return edit;
+}
+
+// How many calls a rank has made there; none: nobody knows.
+std::optional<uint64_t> made_before(const Run& run, const CallEdit& edit) {
+    const MemberRef ref = member_of_rank(run, edit.communicator, edit.rank);
+    if (!ref.known()) {
+        return std::nullopt;
+    }
+    const Member& member = run.member(ref);
+    if (format::is_collective(edit.op)) {
+        return member.issued;
+    }
+    if (!member.p2p_counted) {
+        return std::nullopt;
+    }
+    return edit.op == OpKind::kSend ? member.sent_to(edit.target) : member.received_from(edit.source);
+}
+
+std::string impossible(const Run& run, const std::vector<CallEdit>& edits, const CallEdit& edit) {
+    const bool inserts = edit.kind == CallEdit::Kind::kInsert;
+    const std::string words = edited_call_words(run, edit);
+    const MemberRef ref = member_of_rank(run, edit.communicator, edit.rank);
+    const std::optional<uint64_t> made = made_before(run, edit);
+    if (!ref.known()) {
+        return inserts ? std::string()
+                       : fmt::format("rank {} left no record: there is no call of it to remove", edit.rank);
+    }
+    if (!made) {
+        return {};
+    }
+    if (!inserts) {
+        const CallSignature* const call =
+            format::is_collective(edit.op) ? run.process(ref).signature_at(run.member(ref), edit.sequence) : nullptr;
+        if (edit.sequence >= *made) {
+            return fmt::format("rank {} has not made {}: its next call there is #{}", edit.rank, words, *made);
+        }
+        return call == nullptr || call->kind == edit.op ? std::string()
+                                                        : fmt::format("rank {} has not made {}: that call of it is {}",
+                                                                      edit.rank, words, op_text(call->kind));
+    }
+    uint64_t after = *made;
+    for (const CallEdit& other : edits) {
+        const bool same_line = other.kind != CallEdit::Kind::kAlive && other.rank == edit.rank &&
+                               other.communicator == edit.communicator && other.source == edit.source &&
+                               other.target == edit.target && (format::is_collective(edit.op) || other.op == edit.op);
+        if (same_line && other.kind == CallEdit::Kind::kRemove) {
+            --after;
+        } else if (same_line && other.sequence < edit.sequence) {
+            ++after;
+        }
+    }
+    return edit.sequence <= after
+               ? std::string()
+               : fmt::format("rank {} cannot make {} yet: its next call there is #{}", edit.rank, words, after);
+}
+
+}  // namespace
+
+std::string unknown_rank(const Run& run, int rank) {
+    const std::vector<int> known = ranks_of_run(run);
+    return std::binary_search(known.begin(), known.end(), rank)
+               ? std::string()
+               : fmt::format("there is no rank {} in {}; there {} {}", rank, run_title(run),
+                             verb_form(known.size(), "is", "are"), ranks_text(known));
+}
+
+Result<std::vector<CallEdit>> read_call_edits(const Run& run, CallEdit::Kind kind, const std::vector<int>& ranks,
+                                              std::string_view text) {
+    const Result<ReadCall> call = read_call(text);
+    if (!call) {
+        return call.error();
+    }
+    const std::vector<int> whose = call->rank ? std::vector<int>{*call->rank} : ranks;
+    if (whose.empty()) {
+        return Error(
+            fmt::format("'{}': whose call is it? --rank 3, or 'rank 3: {}'", printable(text), printable(text)));
+    }
+    std::vector<CallEdit> edits;
+    for (const int rank : whose) {
+        const Result<CallEdit> edit = edit_of(run, kind, rank, *call);
+        if (!edit) {
+            return edit.error();
+        }
+        edits.push_back(*edit);
+    }
+    return edits;
+}
+
+std::string impossible_edit(const Run& run, const std::vector<CallEdit>& edits) {
+    for (const CallEdit& edit : edits) {
+        const bool twice = std::count(edits.begin(), edits.end(), edit) > 1;
+        const std::string why =
+            edit.kind == CallEdit::Kind::kAlive ? std::string()
+            : twice ? fmt::format("{} is there twice for rank {}", edited_call_words(run, edit), edit.rank)
+                    : impossible(run, edits, edit);
+        if (!why.empty()) {
+            return why;
+        }
+    }
+    return {};
+}
+
+}  // namespace titan::analyzer
