@@ -2,7 +2,8 @@
 
 Who always says "likely" is never certain and wrong, so the other numbers ask no courage. courage.json has, of each set
 and class, the numbers of the fixed cases that are certain and right, and how many of fresh ones were. Of fixed cases as
-many are needed; of fresh ones as many as chance lets one expect, for each class and in sum.
+many are needed; of fresh ones so many that as few as that are no chance, for each class and in sum. What fresh ones had
+before is a sample, too: twelve cases of a class do not tell its share.
 """
 
 import collections
@@ -14,7 +15,8 @@ import faults
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "courage.json")
 FIXED = {"first": 1000, "new": 228}  # numbers below are the fixed cases of a set
-DEVIATIONS = 3  # standard deviations below what fresh cases had
+CHANCE = 1e-4  # that a class falls below its floor though it is as bold as before: there are 130 classes
+DEVIATIONS = 4  # standard deviations that the sum may be below what is to be expected
 
 
 class Answers:
@@ -35,6 +37,19 @@ def is_bold(result: str, said: str) -> bool:
     return result == "right" and said == "certain"
 
 
+def chance_of_so_few(count: int, cases: int, certain: int, of: int) -> float:
+    """That no more than `count` of `cases` are bold where `certain` of `of` others were, and both have one share
+    (Fisher's exact test)."""
+    bold = count + certain
+    return sum(math.comb(bold, few) * math.comb(cases + of - bold, cases - few)
+               for few in range(count + 1) if few <= bold and cases - few <= cases + of - bold
+               ) / math.comb(cases + of, cases)
+
+
+def least_fresh(cases: int, certain: int, of: int) -> int:
+    return next(count for count in range(cases + 1) if chance_of_so_few(count, cases, certain, of) >= CHANCE)
+
+
 def shortfalls(rows, which: str, known=None) -> list:
     """A line for each class with too few answers that are certain and right, and one where the sum has too few."""
     answers = Answers(rows, which)
@@ -48,10 +63,10 @@ def shortfalls(rows, which: str, known=None) -> list:
         cases, fresh = answers.fixed[name], answers.fresh[name]
         share = known_of["certain"] / (known_of["of"] + 1)
         exact = sum(number in cases for number in known_of["fixed"])
-        likely, spread = exact + share * len(fresh), share * (1 - share) * len(fresh)
         count = sum(cases.values()) + sum(fresh)
-        line(name, count, math.floor(likely - DEVIATIONS * math.sqrt(spread)), len(cases) + len(fresh))
-        had, expected, variance = had + count, expected + likely, variance + spread
+        line(name, count, exact + least_fresh(len(fresh), known_of["certain"], known_of["of"]), len(cases) + len(fresh))
+        had, expected = had + count, expected + exact + share * len(fresh)
+        variance += share * (1 - share) * len(fresh) * (1 + len(fresh) / (known_of["of"] + 1))
     line("all", had, math.floor(expected - DEVIATIONS * math.sqrt(variance)), len(rows))
     return lines
 

@@ -77,13 +77,16 @@ def courage_is_asked():
     name = faults.LABELS[0]
     known = {"first": {name: {"fixed": [0, len(faults.LABELS)], "certain": 10, "of": 20}}}
 
-    def short(fixed, fresh):
+    def short(fixed, fresh, known=known):
         rows = [(name, place * len(faults.LABELS), bold) for place, bold in enumerate(fixed)]
         rows += [(name, courage.FIXED["first"] + place, bold) for place, bold in enumerate(fresh)]
         return courage.shortfalls(rows, "first", known)
     check(not short([True, True], []) and not short([], [True] * 6 + [False] * 10), "courage: enough is too little")
     check(bool(short([True, False], [])), "courage: a fixed case may become timid")
-    check(bool(short([], [False] * 16)), "courage: fresh cases may all be timid")
+    check(bool(short([], [False] * 24)), "courage: fresh cases may all be timid")
+    few = {"first": {name: {"fixed": [], "certain": 11, "of": 12}}}
+    check(not short([], [True] + [False] * 7 + [True] * 2, few), "courage: what chance makes of twelve cases counts")
+    check(bool(short([], [False] * 10, few)), "courage: all of ten cases may become timid")
     check(not short([True], []), "courage: a case that was not asked is missed")
     raised = courage.raised([(name, courage.FIXED["first"], False)], "first", known)
     check(raised == known, "courage: the floor falls")

@@ -190,7 +190,7 @@ bool speaks() {
 // By which dumps of this job are known from those of others in the same directory: unique, and on all of its nodes. A
 // titan-run inside another leaves the mark of the one that speaks.
 std::string mark_of_this_job(bool is_first) {
-    const std::string around = environment(format::kStartedByVariable);
+    std::string around = environment(format::kStartedByVariable);
     if (!is_first && !around.empty()) {
         return around;
     }
