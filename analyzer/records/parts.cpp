@@ -11,6 +11,7 @@
 #include "call_order.h"
 #include "call_period.h"
 #include "host/words.h"
+#include "robust.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -25,14 +26,16 @@ const Communicator* communicator_at(const Run& run, std::optional<uint32_t> inde
 }
 
 // Equal of calls that are. Buffers and streams may take turns.
-uint64_t shape_of(uint64_t communicator_id, uint64_t count, OpKind kind, Datatype datatype, int32_t peer) {
+uint64_t shape_of(uint64_t communicator_id, const Entry& entry) {
     uint64_t shape = communicator_id;
-    for (const uint64_t part : {count, static_cast<uint64_t>(kind), static_cast<uint64_t>(datatype),
-                                static_cast<uint64_t>(static_cast<uint32_t>(peer))}) {
+    for (const uint64_t part : {entry.count, static_cast<uint64_t>(entry.kind), static_cast<uint64_t>(entry.datatype),
+                                static_cast<uint64_t>(static_cast<uint32_t>(entry.peer))}) {
         shape = mix_hash(shape, part);
     }
     return shape;
 }
+
+std::string period_name(size_t calls) { return fmt::format("period of {} calls", calls); }
 
 // A call of either recorder; times in nanoseconds of one clock.
 struct Call {
@@ -68,10 +71,6 @@ class PartReader : public RecordVisitor {
         if (!format::moves_data(raw.kind) || (raw.flags & format::kCaptured) != 0) {
             return;
         }
-        if (begun_ticks_ == 0) {
-            shapes_.push_back(shape_of(raw.communicator_id, raw.count, raw.kind, raw.datatype, raw.peer));
-            entered_ns_.push_back(record.of.realtime_ns(raw.entered_ticks));
-        }
         const bool on_gpu = raw.gpu_started_ticks != 0 || raw.gpu_finished_ticks != 0;
         if (!is_wanted(raw.step) || (on_gpu ? raw.gpu_finished_ticks == 0 : raw.returned_ticks == 0)) {
             return;  // still under way
@@ -98,7 +97,7 @@ class PartReader : public RecordVisitor {
             if (!format::moves_data(entry.kind) || entry.row >= rows.size()) {
                 continue;
             }
-            shapes_.push_back(shape_of(rows[entry.row].id, entry.count, entry.kind, entry.datatype, entry.peer));
+            shapes_.push_back(shape_of(rows[entry.row].id, entry));
             entered_ns_.push_back(entry.entered_ns);
             if (wanted_.range || entry.device != DeviceState::kFinished) {
                 continue;
@@ -117,8 +116,24 @@ class PartReader : public RecordVisitor {
         }
     }
 
-    // Steps that are not marked: what lies between two equal calls.
-    void add_periods() {
+    // Steps that are not marked, as a replay has them.
+    void add_periods(const Process& process) {
+        const std::vector<StepProfile>& steps = process.steps;
+        if (!process.steps_by_period || steps.size() < 2 || wanted_.range) {
+            return;
+        }
+        std::vector<double> calls;
+        for (size_t i = 1; i < steps.size(); ++i) {
+            calls.push_back(static_cast<double>(steps[i].first_call - steps[i - 1].first_call));
+        }
+        const std::string name = period_name(static_cast<size_t>(median_of(std::move(calls))));
+        for (size_t i = std::min(steps.size(), static_cast<size_t>(wanted_.skip)); i < steps.size(); ++i) {
+            tell({PartKind::kStep, name, steps[i].begin_ns, static_cast<double>(steps[i].length_ns())});
+        }
+    }
+
+    // Of PyTorch's recorder, which has no steps: what lies between two equal calls.
+    void add_torch_periods() {
         const CallPeriod period = call_period(shapes_);
         const size_t calls = shapes_.size();
         size_t skipped = wanted_.range ? calls : wanted_.skip;
@@ -126,7 +141,7 @@ class PartReader : public RecordVisitor {
             if (skipped != 0) {
                 --skipped;
             } else if (entered_ns_[i] <= entered_ns_[i + period.calls]) {
-                tell({PartKind::kStep, fmt::format("period of {} calls", period.calls), entered_ns_[i],
+                tell({PartKind::kStep, period_name(period.calls), entered_ns_[i],
                       static_cast<double>(entered_ns_[i + period.calls] - entered_ns_[i])});
             }
         }
@@ -179,7 +194,7 @@ class PartReader : public RecordVisitor {
     int64_t first_step_ = 0;
     int64_t step_ = -1;
     uint64_t begun_ticks_ = 0;         // of the newest step, 0 none yet
-    std::vector<uint64_t> shapes_;     // of calls without a step
+    std::vector<uint64_t> shapes_;     // of PyTorch's calls
     std::vector<int64_t> entered_ns_;  // likewise
 };
 
@@ -191,12 +206,12 @@ uint64_t visit_parts(const Run& run, const ProcessRecords& records, const Wanted
     PartReader reader(run, records.role(), wanted, visit);
     if (records.process().source.is_flight_recorder) {
         reader.add_torch_calls(records);
-        reader.add_periods();
+        reader.add_torch_periods();
         return 0;
     }
     const uint64_t overwritten = records.visit(RecordKind::kMarker, reader).overwritten;
     records.visit(RecordKind::kCollective, reader);
-    reader.add_periods();
+    reader.add_periods(records.process());
     return overwritten;
 }
 

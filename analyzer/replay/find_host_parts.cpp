@@ -117,8 +117,9 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
             }
         }
     }
+    const size_t all = cause.ranks.size() * search.compared();
     cause.evidence.push_back(fmt::format("{} take up to {} in a step, in {} of {} steps of {}", row.words,
-                                         fine_duration_text(most_ns), struck, cause.ranks.size() * search.compared(),
+                                         fine_duration_text(most_ns), std::min(struck, all), all,
                                          counted(cause.ranks.size(), "rank")));
     if (row.of_class == CauseClass::kAllocatorChurn) {
         cause.evidence.push_back(

@@ -180,6 +180,7 @@ class SlowRanks {
             const auto step_of = [&](size_t key) { return search_.step_of_number(axis.keys[key]); };
             shape.first = step_of(known.shape.first);
             shape.last = step_of(known.shape.last);
+            shape.hits = std::min(shape.hits, search_.compared());
             return shape;
         }
         return {};
