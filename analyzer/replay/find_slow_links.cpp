@@ -78,11 +78,16 @@ class SlowLinks {
         const uint32_t end = graph.piece_begin[node + 1];
         std::optional<Way> way;
         for (uint32_t p = first; p < end; ++p) {
-            // Where others than the graph's ranks meet, too, it is these that take long.
-            if ((graph.pieces[p] & StepGraph::kDoesNotWait) != 0 || graph.outside.contains(graph.pieces[p])) {
+            if ((graph.pieces[p] & StepGraph::kDoesNotWait) != 0) {
                 return std::nullopt;
             }
             const StepRoute& of = graph.routes[graph.meeting_route[graph.pieces[p]]];
+            // Where others than the graph's ranks meet, too, it may be these that are late.
+            const int32_t members = of.is_pair() ? 2 : search_.run.communicators[of.communicator].size;
+            if (static_cast<int64_t>(graph.meeting_size[graph.pieces[p]]) < members ||
+                graph.outside.contains(graph.pieces[p])) {
+                return std::nullopt;
+            }
             const Way own{of.communicator, std::min(of.from, of.to), std::max(of.from, of.to), end - first, of.kind,
                           of.size_bits};
             way = !way || *way == own ? own : exchange_of(*way, own);
