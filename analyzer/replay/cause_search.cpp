@@ -28,6 +28,17 @@ std::vector<std::vector<size_t>> ranks_by_role(const StepGraph& graph) {
     return by_role;
 }
 
+bool looks_are_coarse(const StepGraph& graph) {
+    double own_ns = 0, known_ns = 0;
+    for (size_t r = 0; r < graph.ranks(); ++r) {
+        for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
+            own_ns += static_cast<double>(std::max(0.0F, graph.nodes[n].own_ns));
+            known_ns += static_cast<double>(graph.known_ns[r]);
+        }
+    }
+    return known_ns > kCoarse * own_ns;
+}
+
 }  // namespace
 
 CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& steps)
@@ -42,6 +53,9 @@ CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& ste
     std::iota(compared_.begin(), compared_.end(), 0);
     places_ = compared_;
     find_usual_slots();
+    if (looks_are_coarse(graph)) {
+        typical_ns_ = replay(graph, typical(recorded_));
+    }
 }
 
 CauseSearch::CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps)
@@ -53,7 +67,8 @@ CauseSearch::CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps)
       compared_(std::move(steps)),
       places_(graph.steps, kNoIndex),
       recorded_(other.recorded_),
-      replayed_ns_(other.replayed_ns_) {
+      replayed_ns_(other.replayed_ns_),
+      typical_ns_(other.typical_ns_) {
     for (uint32_t i = 0; i < compared_.size(); ++i) {
         places_[compared_[i]] = i;
     }
@@ -247,24 +262,11 @@ double CauseSearch::cost_ns(const Durations& durations) const {
         return 0;
     }
     double gain_ns = replayed_ns_ - replay(graph, durations);
-    if (looks_are_coarse()) {
-        gain_ns = std::max(gain_ns, replay(graph, typical(recorded_)) - replay(graph, typical(durations)));
+    if (typical_ns_) {
+        gain_ns = std::max(gain_ns, *typical_ns_ - replay(graph, typical(durations)));
     }
     const double all = static_cast<double>(graph.steps) / static_cast<double>(compared());
     return all * graph.step_ns * gain_ns / replayed_ns_;
-}
-
-// Looks at the GPUs lie further apart than its calls: when ranks are seen to come is by chance, and that somebody came
-// late by chance would hide what the others gain.
-bool CauseSearch::looks_are_coarse() const {
-    double own_ns = 0, known_ns = 0;
-    for (size_t r = 0; r < ranks(); ++r) {
-        for (uint32_t n = graph.begin[r]; n < graph.begin[r + 1]; ++n) {
-            own_ns += static_cast<double>(std::max(0.0F, recorded_.own_ns[n]));
-            known_ns += static_cast<double>(graph.known_ns[r]);
-        }
-    }
-    return known_ns > kCoarse * own_ns;
 }
 
 // Each node as long as those in its place in the rank's steps are in the mean.

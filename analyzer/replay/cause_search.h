@@ -2,6 +2,7 @@
 // gain.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,6 @@ class CauseSearch {
     std::optional<int64_t> since(const RankSteps& amounts_ns) const;
 
   private:
-    bool looks_are_coarse() const;
     Durations typical(const Durations& durations) const;
     std::vector<uint32_t> steps_spared_by(const RankSteps& amounts_ns) const;
     void find_usual_slots();
@@ -94,6 +94,9 @@ class CauseSearch {
     std::vector<uint32_t> places_;    // by the graph's step: index here, kNoIndex: it is not compared
     Durations recorded_;
     double replayed_ns_ = 0;
+    // Where looks at the GPUs lie further apart than its calls: a step whose parts are as long as they are in the mean.
+    // When ranks are seen to come is by chance then, and who seems late by chance would hide what others gain.
+    std::optional<double> typical_ns_;
     std::vector<std::vector<float>> usual_slot_ns_;  // by role, then by slot
 };
 
