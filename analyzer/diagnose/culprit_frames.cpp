@@ -12,9 +12,11 @@
 #include "function_name.h"
 #include "gil.h"
 #include "host/words.h"
+#include "host_calls.h"
 #include "later_step.h"
 #include "stack_tree.h"
 #include "thread_position.h"
+#include "uncertainty.h"
 
 namespace titan::analyzer {
 namespace {
@@ -126,16 +128,29 @@ void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Fin
                                       way(*parting->others), way(*parting->culprits)));
 }
 
+bool waits_for_gpu(const Process& process, const ThreadPosition& position) {
+    if (position.native == kNoIndex) {
+        return false;
+    }
+    const std::string& frame = process.text(position.frames[position.native]);
+    return HostCall(frame.substr(0, frame.find(' '))).waits_for_gpu();
+}
+
 // Which thread that is, no record tells: those that are in Python and do not wait so themselves may be it.
 void note_other_threads(const Process& process, const ThreadPosition& waiter, Finding& finding) {
     constexpr size_t kShownThreads = 3;
     std::vector<std::string> places;
+    bool in_a_call = false;
     for (const ThreadPosition& other : process.positions) {
         if (&other != &waiter && other.python != kNoIndex && !waits_for_a_thread(process, other) &&
             places.size() < kShownThreads) {
             places.push_back(fmt::format("thread {} is in {}", other.thread, place_text(process, other)));
+            in_a_call |= waits_for_gpu(process, other);
         }
     }
+    finding.doubt(in_a_call && process.overwritten != 0 && finding.confidence == Confidence::kCertain,
+                  phrase("{}: a thread of it waits for the GPU, and the entry of its call may be among them",
+                         larger_ring_text(process)));
     if (!places.empty()) {
         finding.evidence.push_back(phrase("{} waits there for another of its threads: {}", rank_fact(process.rank),
                                           fmt::format("{}", fmt::join(places, "; "))));

@@ -21,7 +21,7 @@ def step(wait):
         dist.all_gather_object([None] * dist.get_world_size(), {"rank": dist.get_rank()})
     else:
         store = dist.distributed_c10d._get_default_store()
-        store.set_timeout(datetime.timedelta(seconds=int(os.environ.get("STORE_TIMEOUT_S", "300"))))
+        store.set_timeout(datetime.timedelta(seconds=float(os.environ.get("STORE_TIMEOUT_S", "300"))))
         store.get("never set")
 
 
