@@ -154,12 +154,14 @@ class GraphBuilder {
     }
 
     // From the end of one step's calls on the GPU to that of another's: marks of a host that runs ahead, and waits for
-    // its GPU every tenth step, are up to ten steps apart from what they mark.
+    // its GPU every tenth step, are up to ten steps apart from what they mark. Hosts that wait in each step mark it
+    // well.
     void measure_steps_by_device() {
         if (!graph_.by_device || graph_.sample > 1) {
             return;
         }
         double sum_ns = 0;
+        bool runs_ahead = false;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             int64_t first_ns = 0;
             int64_t last_ns = 0;
@@ -174,8 +176,17 @@ class GraphBuilder {
                 return;
             }
             sum_ns += static_cast<double>(last_ns - first_ns) / (graph_.steps - 1);
+            const Process& process = run_.processes[graph_.processes[r]];
+            const int32_t last = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
+            const auto ended_in = [&](int32_t step, int64_t ended_ns) {
+                const StepProfile* const profile = profile_of(process, step);
+                return profile != nullptr && ended_ns <= profile->end_ns + graph_.known_ns[r];
+            };
+            runs_ahead |= !ended_in(graph_.first_step, first_ns) || !ended_in(last, last_ns);
         }
-        graph_.step_ns = sum_ns / static_cast<double>(graph_.ranks());
+        if (runs_ahead || graph_.by_period) {
+            graph_.step_ns = sum_ns / static_cast<double>(graph_.ranks());
+        }
     }
 
     void add_process(uint32_t index) {
