@@ -34,8 +34,9 @@ constexpr double kAtOnePlace = 0.95;    // share of the pauses
 constexpr double kElsewhere = 0.5;      // share of the work that is at that place
 constexpr size_t kLeastTimes = 5;       // few strokes are no period
 constexpr size_t kLeastPauses = 4;
-constexpr double kRegular = 0.8;   // share of the distances between strokes
-constexpr double kAllPause = 0.5;  // share of the ranks
+constexpr size_t kLeastUnevenSteps = 12;  // fewer do not tell that work is uneven in each step
+constexpr double kRegular = 0.8;          // share of the distances between strokes
+constexpr double kAllPause = 0.5;         // share of the ranks
 
 // What a rank is longer by than its peers in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseLimits limits) {
@@ -184,7 +185,8 @@ void find_pauses_of_ranks(CauseSearch& search) {
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
         const double cost_ns = search.cost_ns(search.without(pauses_ns));
-        if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search)) {
+        if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search) &&
+            search.compared() >= kLeastUnevenSteps) {
             search.add(std::move(cause), pauses_of(search, usual_ns, kLongWork));
         }
         return;

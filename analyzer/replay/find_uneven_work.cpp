@@ -249,7 +249,8 @@ void find_uneven_stages(CauseSearch& search) {
         }
     }
     const double least = search.sees_each_launch() ? kUnevenStage : kUnevenStageFilledIn;
-    if (heaviest->work_ns < least * mean_ns ||
+    // Below 0: ranks were seen to come late, by more than they work; that tells nothing of their work.
+    if (std::min(least_ns, heaviest->work_ns) <= 0 || heaviest->work_ns < least * mean_ns ||
         later_hosts_ns(search, heaviest->ranks) > kHostsPart * (heaviest->work_ns - mean_ns)) {
         return;
     }
