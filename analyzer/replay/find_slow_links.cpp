@@ -33,6 +33,7 @@ struct Route {
     std::vector<double> ran_ns;  // node by node
     std::vector<uint32_t> nodes;
     std::vector<size_t> steps;
+    std::vector<double> of_step;  // what is typical in each step; in one without calls as in the one before
     double typical_ns = 0;
     double slow_ns = 0;  // since it is slow
     size_t slow_calls = 0;
@@ -137,6 +138,7 @@ class SlowLinks {
         for (auto& [way, route] : routes) {
             if (route.ran_ns.size() >= kLeastCalls) {
                 route.typical_ns = typical_of(route.ran_ns);
+                route.of_step = by_step(route);
                 const int32_t size = !route.of.is_pair() ? search_.run.communicators[route.of.communicator].size
                                      : route.of.from != route.of.to ? 2
                                                                     : 1;
@@ -176,7 +178,6 @@ class SlowLinks {
         return typical_of(ran_ns);
     }
 
-    // What is typical in each step; in one without calls as in the one before.
     std::vector<double> by_step(const Route& route) const {
         std::vector<std::vector<double>> ran_ns(search_.compared());
         for (size_t i = 0; i < route.ran_ns.size(); ++i) {
@@ -267,7 +268,7 @@ class SlowLinks {
 
     bool is_slow(Route& route, double usual_ns, double times) const {
         route.usual_ns = usual_ns;
-        route.first_step = onset(by_step(route), usual_ns);
+        route.first_step = onset(route.of_step, usual_ns);
         route.slow_ns = typical_in(route, route.first_step, search_.compared());
         route.slow_calls = static_cast<size_t>(std::count_if(route.steps.begin(), route.steps.end(),
                                                              [&](size_t step) { return step >= route.first_step; }));
@@ -276,7 +277,7 @@ class SlowLinks {
     }
 
     bool is_slow_since(Route& route) const {
-        return is_slow(route, quantile_of(by_step(route), 0.1), times_like(route)) && route.first_step >= 2;
+        return is_slow(route, quantile_of(route.of_step, 0.1), times_like(route)) && route.first_step >= 2;
     }
 
     std::set<std::string> hosts_of(const StepRoute& route) const {
