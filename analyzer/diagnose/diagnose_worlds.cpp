@@ -56,8 +56,11 @@ Diagnosis diagnose_worlds(Run& run, const DiagnoseOptions& options) {
                                        [](const Diagnosis& a, const Diagnosis& b) { return worth(a) < worth(b); });
     if (best != others.end() && worth(*best) > worth(diagnosis)) {
         std::swap(*best, diagnosis);
-        make_head(run, static_cast<size_t>(best - others.begin()));
-        diagnosis.warnings = diagnose(run, options).warnings;
+        const auto other = static_cast<size_t>(best - others.begin());
+        const auto own = static_cast<std::ptrdiff_t>(run.beside[other].warnings.size());
+        make_head(run, other);
+        // Behind those of its world what make_head added, which its diagnosis has not seen.
+        diagnosis.warnings.insert(diagnosis.warnings.begin() + own, run.warnings.begin() + own, run.warnings.end());
     }
     for (size_t i = 0; i < others.size(); ++i) {
         diagnosis.warnings.push_back(
