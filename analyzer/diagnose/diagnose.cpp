@@ -165,7 +165,7 @@ void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
             for (const int rank : *ranks) {
                 const Process* process = evidence.process_of_rank[rank];
                 if (process == nullptr) {
-                    finding.rank_state[rank] = finding.brief_state[rank] = "no dump and no ring: unknown";
+                    finding.note_no_record(rank);
                     continue;
                 }
                 const auto [state, inserted] = states.try_emplace(process);

@@ -9,6 +9,7 @@
 
 #include "host/words.h"
 #include "torch_watchdog.h"
+#include "witnessed_ends.h"
 
 namespace titan::analyzer {
 namespace {
@@ -216,17 +217,12 @@ void add_statements(const Run& run, const GroupView* view, Finding& finding) {
             const bool culprit = std::binary_search(finding.ranks.begin(), finding.ranks.end(), said.rank);
             const bool of_group = said.watchdog && view != nullptr && group_of(run, *said.watchdog) == view->group;
             if (said.rank >= 0 && culprit == of_culprits && (culprit || of_group) && statements++ < kShown) {
-                finding.evidence.push_back(fmt::format("{} says ({}): {}", said.witness, said.file, said.text));
+                finding.evidence.push_back(quoted(said));
             }
         }
     }
     if (statements > kShown) {
         finding.evidence.push_back(counted(statements - kShown, "more statement") + " of this kind");
-    }
-    for (const auto* ranks : {&finding.ranks, &finding.victims}) {
-        for (const int rank : *ranks) {
-            finding.rank_state[rank] = finding.brief_state[rank] = "no dump and no ring: unknown";
-        }
     }
 }
 
@@ -250,9 +246,6 @@ std::optional<Finding> find_by_watchdogs(const Run& run) {
         finding = stuck_watchdogs(run, known);
     }
     if (finding) {
-        finding->summary = phrase("{}; no dump and no ring is there to confirm it", finding->summary);
-        finding->would_confirm.emplace_back(
-            "dumps, or the rings of the ranks' nodes: what they did last, and who waits for whom");
         add_statements(run, view ? &*view : nullptr, *finding);
     }
     return finding;

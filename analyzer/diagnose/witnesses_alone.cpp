@@ -2,6 +2,7 @@
 
 #include "host/words.h"
 #include "watchdogs_alone.h"
+#include "witnessed_ends.h"
 
 #include <fmt/format.h>
 
@@ -12,8 +13,6 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kShownStatements = 16;
-
-std::string quote(const Testimony& said) { return fmt::format("{} says ({}): {}", said.witness, said.file, said.text); }
 
 template <typename Holds>
 std::set<int> ranks_with(const Run& run, Holds&& holds) {
@@ -71,6 +70,18 @@ Suspects suspects_of(const Run& run) {
     return found;
 }
 
+void add_without_records(Finding finding, Diagnosis& diagnosis) {
+    finding.summary = phrase("{}; no dump and no ring is there to confirm it", finding.summary);
+    finding.would_confirm.emplace_back(
+        "dumps, or the rings of the ranks' nodes: what they did last, and who waits for whom");
+    for (const auto* ranks : {&finding.ranks, &finding.victims}) {
+        for (const int rank : *ranks) {
+            finding.note_no_record(rank);
+        }
+    }
+    diagnosis.findings.push_back(std::move(finding));
+}
+
 // One that left no record waited itself, as its log says.
 void doubt_those_who_waited(const Run& run, std::vector<Finding>& findings) {
     for (const Testimony& said : run.testimony) {
@@ -93,14 +104,14 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
     const Suspects suspects = suspects_of(run);
     if (!suspects.acted) {
         if (std::optional<Finding> finding = find_by_watchdogs(run)) {
-            diagnosis.findings.push_back(std::move(*finding));
+            add_without_records(std::move(*finding), diagnosis);
             return diagnosis;
         }
     }
     if (suspects.ranks.empty()) {
         diagnosis.cannot_tell = "no dump and no ring is there, and what witnesses say names no rank as the cause";
         for (size_t i = 0; i < std::min(kShownStatements, run.testimony.size()); ++i) {
-            diagnosis.cannot_tell += "; " + quote(run.testimony[i]);
+            diagnosis.cannot_tell += "; " + quoted(run.testimony[i]);
         }
         if (run.testimony.size() > kShownStatements) {
             diagnosis.cannot_tell += "; " + counted(run.testimony.size() - kShownStatements, "more statement");
@@ -111,24 +122,19 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
     finding.kind = FindingKind::kRankDead;
     finding.ranks.assign(suspects.ranks.begin(), suspects.ranks.end());
     finding.confidence = suspects.confidence;
-    finding.summary = phrase("{} {}{}; no dump and no ring is there to confirm it", ranks_fact(finding.ranks),
+    finding.summary = phrase("{} {}{}", ranks_fact(finding.ranks),
                              suspects.acted ? "" : verb_form(finding.ranks.size(), "is ", "are "), suspects.why);
     size_t statements = 0;
     for (const Testimony& said : run.testimony) {
         const bool names_one = suspects.ranks.contains(said.rank);
         if ((names_one || said.lost_a_peer) && statements++ < kShownStatements) {
-            finding.evidence.push_back(quote(said));
+            finding.evidence.push_back(quoted(said));
         }
     }
     if (statements > kShownStatements) {
         finding.evidence.push_back(counted(statements - kShownStatements, "more statement") + " of this kind");
     }
-    finding.would_confirm.emplace_back(
-        "dumps, or the rings of the ranks' nodes: what they did last, and who waits for whom");
-    for (const int rank : finding.ranks) {
-        finding.rank_state[rank] = finding.brief_state[rank] = "no dump and no ring: unknown";
-    }
-    diagnosis.findings.push_back(std::move(finding));
+    add_without_records(std::move(finding), diagnosis);
     return diagnosis;
 }
 
@@ -146,7 +152,7 @@ void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
         }
         for (Finding& finding : findings) {
             if (finding.hangs) {
-                finding.evidence.push_back(quote(said));
+                finding.evidence.push_back(quoted(said));
                 finding.doubt(true,
                               phrase("the dump or ring of {}: NCCL's RAS considers it dead", rank_fact(said.rank)));
             }

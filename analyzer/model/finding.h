@@ -107,6 +107,8 @@ struct Finding {
 
     std::string_view remedy() const { return next.empty() ? row_of(kind).remedy : next; }
     bool since_known() const { return hangs && since_ns > 0 && since_ns < kLatestNs; }
+    // What a rank does of which no dump and no ring is there.
+    void note_no_record(int rank) { rank_state[rank] = brief_state[rank] = "no dump and no ring: unknown"; }
     // Adds a reason for doubt, put as what would settle it. Without one the finding is as sure as before.
     void doubt(bool doubtful, const Sentence& what_would_settle_it) {
         if (doubtful) {

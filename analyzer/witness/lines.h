@@ -54,8 +54,9 @@ inline std::optional<std::string_view> take_until(std::string_view& text, std::s
 }
 
 // The number that the text begins with, cut off it.
-inline std::optional<int32_t> take_number(std::string_view& text) {
-    int32_t number = 0;
+template <typename Number = int32_t>
+std::optional<Number> take_number(std::string_view& text) {
+    Number number = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (failed != std::errc()) {
         return std::nullopt;

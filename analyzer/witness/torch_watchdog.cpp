@@ -52,12 +52,7 @@ struct WatchdogNote {
 
 // The number after `mark`, up to 64 bits.
 std::optional<int64_t> watchdog_number(std::string_view line, std::string_view mark) {
-    if (!take_until(line, mark)) {
-        return std::nullopt;
-    }
-    int64_t number = 0;
-    const auto [end, failed] = std::from_chars(line.data(), line.data() + line.size(), number);
-    return failed == std::errc() ? std::optional(number) : std::nullopt;
+    return take_until(line, mark) ? take_number<int64_t>(line) : std::nullopt;
 }
 
 // "[rank3]:", "[default3]:", or "[TC][rank=3]", wherever a launcher, Ray or a progress bar put it.

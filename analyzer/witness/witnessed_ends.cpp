@@ -33,11 +33,11 @@ const Process* record_of(const Run& run, int rank) {
     return found == run.processes.end() ? nullptr : &*found;
 }
 
+}  // namespace
+
 std::string quoted(const Testimony& said) {
     return fmt::format("{} says ({}): {}", said.witness, said.file, said.text);
 }
-
-}  // namespace
 
 const Testimony* witnessed_end(const Run& run, int rank) {
     const Testimony* best = nullptr;

@@ -17,6 +17,8 @@ int witnessed_first(const Run& run);
 bool died_unrecorded(const Run& run, int rank);
 // "killed by SIGKILL: out of memory", "exited with status 1: RuntimeError: ..."; empty where no witness tells.
 std::string witnessed_end_text(const Run& run, int rank);
+// "srun says (job.err): ...".
+std::string quoted(const Testimony& said);
 // Adds what witnesses say about the ranks that findings name.
 void add_testimony(const Run& run, std::vector<Finding>& findings);
 
