@@ -26,7 +26,7 @@ std::vector<std::string> words_in(std::string_view text) {
     std::vector<std::string> words;
     bool is_open = false;
     bool is_new = true;
-    for (const char c : text) {
+    for (const char c : lower_case(text)) {
         if (c == ' ' && !is_open) {
             is_new = true;
             continue;
@@ -35,7 +35,7 @@ std::vector<std::string> words_in(std::string_view text) {
         if (std::exchange(is_new, false)) {
             words.emplace_back();
         }
-        words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        words.back() += c;
     }
     return words;
 }
@@ -44,12 +44,6 @@ std::optional<uint64_t> number_in(std::string_view text) {
     uint64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
-}
-
-std::string lower_case(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return text;
 }
 
 // What the text says; what it leaves out is empty.
@@ -62,11 +56,11 @@ struct ReadCall {
     std::string communicator;
 };
 
+bool can_be_edited(OpKind op) { return format::is_collective(op) || op == OpKind::kSend || op == OpKind::kRecv; }
+
 OpKind op_named(const std::string& word) {
     for (const auto& row : format::rows_of(OpKind{})) {
-        const bool can_be_edited =
-            format::is_collective(row.value) || row.value == OpKind::kSend || row.value == OpKind::kRecv;
-        if (can_be_edited && plain_name(row.name) == plain_name(word)) {
+        if (can_be_edited(row.value) && plain_name(row.name) == plain_name(word)) {
             return row.value;
         }
     }
@@ -76,7 +70,7 @@ OpKind op_named(const std::string& word) {
 std::string all_ops() {
     std::string names;
     for (const auto& row : format::rows_of(OpKind{})) {
-        if (format::is_collective(row.value) || row.value == OpKind::kSend || row.value == OpKind::kRecv) {
+        if (can_be_edited(row.value)) {
             names += (names.empty() ? "" : ", ") + std::string(row.name);
         }
     }
@@ -157,15 +151,11 @@ ReadCommunicator read_communicator(const std::string& text) {
                : ReadCommunicator{text.substr(0, bracket), text.substr(bracket + 2, text.size() - bracket - 3)};
 }
 
-bool is_called(const Run& run, uint32_t index, const ReadCommunicator& wanted) {
+bool is_wanted(const Run& run, uint32_t index, const ReadCommunicator& wanted) {
     const Communicator& communicator = run.communicators[index];
-    // "dp" is "dp:0" and "dp 0-3:6adff088", too, as --comm of show takes it.
-    const auto begins = [&](const std::string& whole) {
-        const size_t size = wanted.name.size();
-        return whole.starts_with(wanted.name) && (whole.size() == size || whole[size] == ':' || whole[size] == ' ');
-    };
     constexpr size_t kLeastDigits = 4;
-    const bool is_name = begins(lower_case(communicator_text(communicator))) || begins(lower_case(communicator.name)) ||
+    const bool is_name = is_called(communicator_text(communicator), wanted.name) ||
+                         is_called(communicator.name, wanted.name) ||
                          (wanted.name.size() >= kLeastDigits && id_text(communicator.id).starts_with(wanted.name));
     const std::vector<int> ranks = member_ranks(run, communicator);
     return is_name && (wanted.ranks.empty() || wanted.ranks == titan::ranks_text(ranks) ||
@@ -195,10 +185,11 @@ Result<uint32_t> communicator_of(const Run& run, int rank, const std::string& wa
             continue;
         }
         its.push_back(index);
-        if (is_called(run, index, named)) {
-            fitting.push_back(index);
+        if (!is_wanted(run, index, named)) {
+            continue;
         }
-        if (is_called(run, index, named) && lower_case(run.communicators[index].name) == named.name) {
+        fitting.push_back(index);
+        if (lower_case(run.communicators[index].name) == named.name) {
             exact.push_back(index);
         }
     }
@@ -250,31 +241,16 @@ Result<CallEdit> edit_of(const Run& run, CallEdit::Kind kind, int rank, const Re
     return edit;
 }
 
-// How many calls a rank has made there; none: nobody knows.
-std::optional<uint64_t> made_before(const Run& run, const CallEdit& edit) {
-    const MemberRef ref = member_of_rank(run, edit.communicator, edit.rank);
-    if (!ref.known()) {
-        return std::nullopt;
-    }
-    const Member& member = run.member(ref);
-    if (format::is_collective(edit.op)) {
-        return member.issued;
-    }
-    if (!member.p2p_counted) {
-        return std::nullopt;
-    }
-    return edit.op == OpKind::kSend ? member.sent_to(edit.target) : member.received_from(edit.source);
-}
-
 std::string impossible(const Run& run, const std::vector<CallEdit>& edits, const CallEdit& edit) {
     const bool inserts = edit.kind == CallEdit::Kind::kInsert;
     const std::string words = edited_call_words(run, edit);
     const MemberRef ref = member_of_rank(run, edit.communicator, edit.rank);
-    const std::optional<uint64_t> made = made_before(run, edit);
     if (!ref.known()) {
         return inserts ? std::string()
                        : fmt::format("rank {} left no record: there is no call of it to remove", edit.rank);
     }
+    const EditedNumbers::Line line = EditedNumbers::line_of(ref, edit);
+    const std::optional<uint64_t> made = calls_made(run, line);
     if (!made) {
         return {};
     }
@@ -291,8 +267,7 @@ std::string impossible(const Run& run, const std::vector<CallEdit>& edits, const
     uint64_t after = *made;
     for (const CallEdit& other : edits) {
         const bool same_line = other.kind != CallEdit::Kind::kAlive && other.rank == edit.rank &&
-                               other.communicator == edit.communicator && other.source == edit.source &&
-                               other.target == edit.target && (format::is_collective(edit.op) || other.op == edit.op);
+                               other.communicator == edit.communicator && EditedNumbers::line_of(ref, other) == line;
         if (same_line && other.kind == CallEdit::Kind::kRemove) {
             --after;
         } else if (same_line && other.sequence < edit.sequence) {

@@ -11,13 +11,6 @@
 namespace titan::analyzer {
 namespace {
 
-std::string lower_case(std::string_view text) {
-    std::string lower(text);
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-    return lower;
-}
-
 template <typename T>
 bool is_within(const std::optional<std::pair<T, T>>& range, T value) {
     return !range || (value >= range->first && value <= range->second);
@@ -41,14 +34,20 @@ void insert(std::set<std::string, std::less<>>& words, std::string_view word) {
     }
 }
 
-// "dp" is "dp", "dp:0" and "dp 0-3:6adff088".
+}  // namespace
+
+std::string lower_case(std::string_view text) {
+    std::string lower(text);
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    return lower;
+}
+
 bool is_called(std::string_view name, std::string_view wanted) {
     const std::string lower = lower_case(name);
     return lower.starts_with(wanted) &&
            (lower.size() == wanted.size() || lower[wanted.size()] == ':' || lower[wanted.size()] == ' ');
 }
-
-}  // namespace
 
 std::string plain_name(std::string_view name) {
     std::string plain = lower_case(name);

@@ -26,6 +26,10 @@ struct CallWords {
     int64_t step = -1;
 };
 
+std::string lower_case(std::string_view text);
+// Is the communicator of that name the wanted one (lower case)? "dp" is "dp", "dp:0" and "dp 0-3:6adff088".
+bool is_called(std::string_view name, std::string_view wanted);
+
 class ShowFilter {
   public:
     explicit ShowFilter(const ShowOptions& options);

@@ -16,11 +16,8 @@ bool is_missing(const Run& run, const Communicator& communicator, int self, int 
         return false;
     }
     const MemberRef ref = communicator.by_rank[static_cast<size_t>(self)];
-    if (!ref.known() || !run.member(ref).p2p_counted) {
-        return false;
-    }
-    const Member& member = run.member(ref);
-    return (sends ? member.sent_to(peer) : member.received_from(peer)) <= sequence;
+    return ref.known() &&
+           calls_made(run, {ref, sends ? OpKind::kSend : OpKind::kRecv, peer}).value_or(UINT64_MAX) <= sequence;
 }
 
 // Can all sides come, and do they agree?

@@ -123,18 +123,28 @@ EditedNumbers::EditedNumbers(const Run& run, const std::vector<CallEdit>& edits)
         if (edit.kind == CallEdit::Kind::kAlive || !member.known()) {
             continue;
         }
-        Line line{member};
-        if (!format::is_collective(edit.op)) {
-            line.half = edit.op;
-            line.peer = edit.op == OpKind::kSend ? edit.target : edit.source;
-        }
-        Changes& changes = changes_of(line);
+        Changes& changes = changes_of(line_of(member, edit));
         insert_sorted(edit.kind == CallEdit::Kind::kInsert ? changes.inserted : changes.removed, edit.sequence);
     }
 }
 
 EditedNumbers::Line EditedNumbers::line_of(MemberRef member, const Entry& entry) {
     return format::is_collective(entry.kind) ? Line{member} : Line{member, entry.kind, entry.peer};
+}
+
+EditedNumbers::Line EditedNumbers::line_of(MemberRef member, const CallEdit& edit) {
+    return format::is_collective(edit.op) ? Line{member}
+                                          : Line{member, edit.op, edit.op == OpKind::kSend ? edit.target : edit.source};
+}
+
+std::optional<uint64_t> calls_made(const Run& run, const EditedNumbers::Line& line) {
+    const Member& member = run.member(line.member);
+    if (line.half == OpKind{}) {
+        return member.issued;
+    }
+    return !member.p2p_counted ? std::nullopt
+                               : std::optional(line.half == OpKind::kSend ? member.sent_to(line.peer)
+                                                                          : member.received_from(line.peer));
 }
 
 const EditedNumbers::Changes* EditedNumbers::find(const Line& line) const {

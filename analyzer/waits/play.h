@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -57,6 +58,7 @@ class EditedNumbers {
         bool operator==(const Line&) const = default;
     };
     static Line line_of(MemberRef member, const Entry& entry);
+    static Line line_of(MemberRef member, const CallEdit& edit);
 
     bool edits(const Line& line) const { return find(line) != nullptr; }
     // kNoSequence: it was removed.
@@ -74,6 +76,9 @@ class EditedNumbers {
 
     std::vector<Changes> changes_;
 };
+
+// How many calls of that line the member has made, as recorded; none: nobody counted them.
+std::optional<uint64_t> calls_made(const Run& run, const EditedNumbers::Line& line);
 
 // The member of a communicator that is this global rank; row and process are kNoIndex where it left no record.
 MemberRef member_of_rank(const Run& run, uint32_t communicator, int rank);

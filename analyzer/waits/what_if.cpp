@@ -298,17 +298,9 @@ class Question {
 
     // How many calls of that line the member has made; all, where nobody counted.
     uint64_t made_by(MemberRef ref, const MeetingKey& key) const {
-        const auto [communicator, sequence, source, target] = key;
-        const Member& member = run_.member(ref);
         const EditedNumbers::Line line = line_in(ref, key);
-        if (source < 0 && target < 0) {
-            return score_.numbers().made(line, member.issued);
-        }
-        if (!member.p2p_counted) {
-            return kNoSequence;
-        }
-        return score_.numbers().made(
-            line, line.half == OpKind::kSend ? member.sent_to(line.peer) : member.received_from(line.peer));
+        const std::optional<uint64_t> recorded = calls_made(run_, line);
+        return recorded ? score_.numbers().made(line, *recorded) : kNoSequence;
     }
 
     bool disagrees(const Meeting& meeting) const {
