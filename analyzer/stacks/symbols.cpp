@@ -64,6 +64,10 @@ bool is_of_the_system(const std::string& file) {
     return file.starts_with("/usr/include/") || file.find("/include/c++/") != std::string::npos;
 }
 
+// A line of the C library tells nothing about the program either. Debian compresses these lines, so that all of them
+// are unpacked for one.
+bool is_c_library(std::string_view path) { return path.substr(path.rfind('/') + 1).starts_with("libc.so"); }
+
 std::string call_file(Dwarf_Die* unit, Dwarf_Die* scope) {
     Dwarf_Files* files = nullptr;
     size_t count = 0;
@@ -86,7 +90,8 @@ std::string demangled(const char* name) {
 // A file, at its own addresses.
 class Symbols::File {
   public:
-    File(const std::string& path, const format::StackModule& recorded, Search search) {
+    File(const std::string& path, const format::StackModule& recorded, Search search)
+        : is_c_library_(is_c_library(path)) {
         dwfl_ = dwfl_begin(search == Search::kNearby ? &kNearby : &kEverywhere);
         std::error_code unseen;
         // Any path may be in a dump: one that is no regular file could block for ever.
@@ -138,6 +143,9 @@ class Symbols::File {
         if (function != nullptr && (symbol.st_size == 0 || offset <= symbol.st_size)) {
             site.function = demangled(function);
         }
+        if (is_c_library_) {
+            return;
+        }
         int line = 0;
         Dwfl_Line* const source = dwfl_module_getsrc(module_, address);
         if (const char* file =
@@ -180,6 +188,7 @@ class Symbols::File {
     Dwfl* dwfl_ = nullptr;
     Dwfl_Module* module_ = nullptr;
     std::string problem_;
+    bool is_c_library_ = false;
 };
 
 struct Symbols::Impl {
