@@ -307,10 +307,8 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
         ranks_fact(finding.ranks));
     for (const uint32_t node : nodes) {
         explained.is_cause[node] = true;
-        if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
-            finding.evidence.push_back(waiting);
-        }
     }
+    evidence.show_waits(nodes, finding);
     finding.would_confirm.push_back(
         phrase("stacks of {}: this recorder does not show what they do", ranks_fact(finding.ranks)));
     evidence.add_victims(nodes, finding);

@@ -52,17 +52,11 @@ void report_alone_in_creation(const Evidence& evidence, Explained& explained, st
         phrase("{} is in {}, which nobody else comes to, while {} {} for it in {}", rank_fact(rank),
                node_fact(evidence.run, evidence.graph.nodes[index]), ranks_fact(waiting_ranks(evidence.run, missed)),
                verb_form(waiting_ranks(evidence.run, missed).size(), "waits", "wait"), node_fact(evidence.run, missed));
-    for (const uint32_t place : {owed, index}) {
-        explained.nodes[place] = explained.is_cause[place] = true;
-        if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
-            finding.evidence.push_back(waiting);
-        }
-    }
+    evidence.show_waits({owed, index}, finding);
     finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
     finding.would_confirm.push_back(
         phrase("the program: which ranks {} expects there; another rank may have skipped its side", rank_fact(rank)));
-    evidence.add_victims({owed, index}, finding);
-    findings.push_back(std::move(finding));
+    evidence.tell_cause({owed, index}, std::move(finding), explained, findings);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
         "{} and stand idle",
         rank_fact(rank), node_fact(evidence.run, node), length.empty() ? "" : " ", length, node.sequence + 1 - first,
         ranks_fact(others), node.sequence - first);
-    finding.evidence.push_back(waiting_fact(evidence.run, node));
+    evidence.show_waits({index}, finding);
     finding.would_confirm.push_back(
         phrase("the program: whether {} still owe that call; then {} is right, and they are late", ranks_fact(others),
                rank_fact(rank)));
@@ -71,10 +71,7 @@ void find_call_too_many(const Evidence& evidence, Explained& explained, std::vec
         if (explained.nodes[index] || !is_one_ahead(evidence, index)) {
             continue;
         }
-        Finding finding = finding_of(evidence, index);
-        explained.nodes[index] = explained.is_cause[index] = true;
-        evidence.add_victims({index}, finding);
-        findings.push_back(std::move(finding));
+        evidence.tell_cause({index}, finding_of(evidence, index), explained, findings);
     }
 }
 

@@ -131,14 +131,10 @@ void find_on_another_communicator(const Evidence& evidence, Explained& explained
             "{} called {}, where there were only sends and receives before, while {} {} for the same call of it, {}",
             rank_fact(rank), node_fact(evidence.run, node), ranks_fact(waiting),
             verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[meant]));
-        for (const uint32_t place : {index, meant}) {
-            explained.nodes[place] = explained.is_cause[place] = true;
-            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[place]));
-        }
+        evidence.show_waits({index, meant}, finding);
         finding.would_confirm.push_back(phrase(
             "the program: that {} means the other communicator is inferred from equal arguments", rank_fact(rank)));
-        evidence.add_victims({index, meant}, finding);
-        findings.push_back(std::move(finding));
+        evidence.tell_cause({index, meant}, std::move(finding), explained, findings);
     }
 }
 
@@ -173,19 +169,13 @@ void find_misdirected(const Evidence& evidence, Explained& explained, std::vecto
                    rank_fact(rank), node_fact(evidence.run, node), rank_fact(peer.global_rank),
                    sends ? "sent to" : "received from", ranks_fact(usual), verb_form(usual.size(), "waits", "wait"),
                    node_fact(evidence.run, evidence.graph.nodes[meant]));
-        for (const uint32_t place : {index, meant}) {
-            explained.nodes[place] = explained.is_cause[place] = true;
-            if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[place]); !waiting.empty()) {
-                finding.evidence.push_back(waiting);
-            }
-        }
+        evidence.show_waits({index, meant}, finding);
         finding.evidence.push_back(
             phrase("{} has not made its half, and does what it always did there", rank_fact(peer.global_rank)));
         finding.would_confirm.push_back(
             phrase("the program: that {} means another peer is inferred from the order of its earlier calls alone",
                    rank_fact(rank)));
-        evidence.add_victims({index, meant}, finding);
-        findings.push_back(std::move(finding));
+        evidence.tell_cause({index, meant}, std::move(finding), explained, findings);
     }
 }
 

@@ -91,17 +91,13 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                 std::any_of(places.begin(), places.end(), [&](const auto& place) { return place.first == other; });
             if (follows || odd_too) {
                 nodes.push_back(other);
-                explained.nodes[other] = explained.is_cause[other] = true;
-                if (const Sentence waiting = waiting_fact(evidence.run, there); !waiting.empty()) {
-                    finding.evidence.push_back(waiting);
-                }
             }
         }
+        evidence.show_waits(nodes, finding);
         finding.would_confirm.emplace_back(
             "the program, or step markers (titan_step): the record does not show which call rank " +
             std::to_string(waiter.global_rank) + " skipped or repeated");
-        evidence.add_victims(nodes, finding);
-        findings.push_back(std::move(finding));
+        evidence.tell_cause(nodes, std::move(finding), explained, findings);
     }
 }
 

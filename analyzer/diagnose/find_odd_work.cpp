@@ -96,7 +96,7 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
         finding.summary =
             phrase("{} does not finish, and {} alone handed {} to its stream ahead of it, which may not end",
                    node_fact(evidence.run, node), rank_fact(rank), work_text(process, process.work[odd.front()]));
-        finding.evidence.push_back(waiting_fact(evidence.run, node));
+        evidence.show_waits({index}, finding);
         constexpr size_t kShownOdd = 4;
         for (size_t i = 0; i < std::min(kShownOdd, odd.size()); ++i) {
             finding.evidence.push_back(
