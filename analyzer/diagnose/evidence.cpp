@@ -6,6 +6,7 @@
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
+#include "host_threads.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -20,6 +21,13 @@ bool Evidence::is_free(uint32_t node, const Absence& absence) const {
     }
     return hang_of[node] == Hang::kByTime && (absence.moved_on || absence.held_by.empty()) &&
            absence.skip.verdict != SkipVerdict::kWaiterIsOdd;
+}
+
+bool Evidence::all_are_held() const {
+    return run.missing_ranks.empty() && !run.partial_recording &&
+           std::all_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+               return !process.is_gone() && process.sees.host_calls && is_inside_a_call(process);
+           });
 }
 
 int64_t Evidence::since(uint32_t node) const {

@@ -84,6 +84,8 @@ struct Evidence {
     }
     // All who wait in these nodes or behind them, but for the culprits.
     void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
+    // All ranks left a record and are inside a call: none of them is on its way.
+    bool all_are_held() const;
     // The ranks that wait in these nodes.
     std::vector<int> ranks_in(const std::vector<uint32_t>& nodes) const;
     // Adds the waits in the first `most` of these nodes as evidence.

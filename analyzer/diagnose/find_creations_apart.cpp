@@ -7,7 +7,6 @@
 
 #include "explain.h"
 #include "host/words.h"
-#include "host_threads.h"
 #include "ids_apart.h"
 #include "run_text.h"
 
@@ -43,14 +42,6 @@ std::vector<uint32_t> creations_apart(const Evidence& evidence, const Explained&
     return nodes;
 }
 
-// All ranks left a record and are inside a call: none of them is on its way.
-bool all_are_held(const Run& run) {
-    return run.missing_ranks.empty() && !run.partial_recording &&
-           std::all_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
-               return !process.is_gone() && process.sees.host_calls && is_inside_a_call(process);
-           });
-}
-
 }  // namespace
 
 void find_creations_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
@@ -63,7 +54,7 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
             processes.insert(waiter.member.process);
         }
     }
-    if (nodes.size() < 2 || processes.size() < 2 || !hangs || !all_are_held(evidence.run) ||
+    if (nodes.size() < 2 || processes.size() < 2 || !hangs || !evidence.all_are_held() ||
         may_be_one_communicator(evidence, nodes)) {
         return;
     }
