@@ -113,6 +113,11 @@ std::optional<size_t> Past::usual(size_t i) const {
     return unanimous && seen >= kShortSeen ? always : std::nullopt;
 }
 
+const CallSignature* Past::next() const {
+    const auto expected = usual(size());
+    return expected ? &(*this)[*expected] : nullptr;
+}
+
 std::optional<Edit> Past::edit_at(size_t i) const {
     constexpr size_t kClearly = 3;
     constexpr size_t kLeftOut = 8;  // the sends and receives of a group, for instance
@@ -144,22 +149,22 @@ std::optional<Edit> Past::edit_at(size_t i) const {
     return edit;
 }
 
-Precedent precedent_of(const Process& process, const Entry& entry) {
-    const Past past = Past::of_thread(process, entry.place);
-    const auto i = past.find(entry.place);
-    if (!i || !past.usual(*i)) {
-        return Precedent::kUnknown;
-    }
-    return past.edit_at(*i) ? Precedent::kDeviates : Precedent::kAsBefore;
+std::optional<Edit> own_edit(const Process& process, const Entry& call) {
+    const Past past = Past::of_thread(process, call.place);
+    const auto i = past.find(call.place);
+    return i ? past.edit_at(*i) : std::nullopt;
 }
 
 const CallSignature* expected_next(const Process& process) {
     if (process.history.size() == 0) {
         return nullptr;
     }
-    const Past past = Past::of_thread(process, process.history.size() - 1);
-    const auto expected = past.usual(past.size());
-    return expected ? &past[*expected] : nullptr;
+    return Past::of_thread(process, process.history.size() - 1).next();
+}
+
+const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
+    const Member& member = run.member(ref);
+    return Past::of_member(run.process(ref), member, member.call_log.lower_bound(sequence)).next();
 }
 
 namespace {
