@@ -331,8 +331,7 @@ SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& or
             const CallSignature* same = member == nullptr ? nullptr : process.signature_at(*member, later.sequence);
             // The same number in another step, or with other arguments, is another call: one of them left one out.
             if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
-                step_at(process, *member, later.sequence) == later.step &&
-                !keeps_no_order(process, other, node.communicator, member->communicator)) {
+                step_at(process, *member, later.sequence) == later.step) {
                 const CallPlace made{member->communicator, later.sequence};
                 const SkipVerdict verdict = who_is_odd(run, absent, *member, node, waiter, made);
                 return {verdict, waiter.member, made.communicator, made.sequence};
