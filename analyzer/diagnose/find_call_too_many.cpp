@@ -50,7 +50,6 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
     sort_unique(others);
     const uint8_t first = evidence.run.process(node.waiting.front().member).sees.first_number;
     finding.ranks = {rank};
-    finding.confidence = Confidence::kLikely;
     const Sentence length = wait_length(evidence.run, node);
     finding.summary = phrase(
         "{} is one call ahead: it waits in {}{}{} and has made {} calls there, where {}, all other members, have made "
@@ -58,9 +57,8 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
         rank_fact(rank), node_fact(evidence.run, node), length.empty() ? "" : " ", length, node.sequence + 1 - first,
         ranks_fact(others), node.sequence - first);
     evidence.show_waits({index}, finding);
-    finding.would_confirm.push_back(
-        phrase("the program: whether {} still owe that call; then {} is right, and they are late", ranks_fact(others),
-               rank_fact(rank)));
+    finding.depends_on(phrase("the program: whether {} still owe that call; then {} is right, and they are late",
+                              ranks_fact(others), rank_fact(rank)));
     return finding;
 }
 

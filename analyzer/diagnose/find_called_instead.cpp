@@ -151,13 +151,12 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
     const Sentence call = node_fact(evidence.run, node);
     const Sentence missing = node_fact(evidence.run, evidence.graph.nodes[owed]);
     finding.ranks = {evidence.run.member(node.waiting.front().member).global_rank};
-    finding.confidence = Confidence::kLikely;
     if (node.kind == WaitKind::kCollective) {
         evidence.show_waits({made, owed}, finding);
         finding.summary = phrase(
             "{} called {}, where there were only sends and receives before, while {} {} for the same call of it, {}",
             rank, call, ranks_fact(waiting), wait, missing);
-        finding.would_confirm.push_back(
+        finding.depends_on(
             phrase("the program: that {} means the other communicator is inferred from equal arguments", rank));
     } else if (node.kind == WaitKind::kPointToPoint) {
         evidence.show_waits({made, owed}, finding);
@@ -167,16 +166,16 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
                    peer, node.waiting.front().entry->kind == OpKind::kSend ? "sent to" : "received from",
                    ranks_fact(waiting), wait, missing);
         finding.evidence.push_back(phrase("{} has not made its half, and does what it always did there", peer));
-        finding.would_confirm.push_back(phrase(
+        finding.depends_on(phrase(
             "the program: that {} means another peer is inferred from the order of its earlier calls alone", rank));
     } else {
-        finding.confidence = Confidence::kPossible;
         evidence.show_waits({owed, made}, finding);
         finding.summary = phrase("{} is in {}, which nobody else comes to, while {} {} for it in {}", rank, call,
                                  ranks_fact(waiting), wait, missing);
         finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
-        finding.would_confirm.push_back(
-            phrase("the program: which ranks {} expects there; another rank may have skipped its side", rank));
+        finding.depends_on(
+            phrase("the program: which ranks {} expects there; another rank may have skipped its side", rank),
+            Confidence::kPossible);
     }
     return finding;
 }

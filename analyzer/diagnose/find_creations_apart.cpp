@@ -60,7 +60,6 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
     }
     const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kCommInitStuck, oldest);
-    finding.confidence = Confidence::kLikely;
     finding.ranks = evidence.ranks_in(nodes);
     constexpr size_t kShown = 8;
     evidence.show_waits(nodes, finding, kShown);
@@ -68,7 +67,7 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
         "{} are in the creation of {} communicators, and each of these lacks a member; all ranks are held in calls, so "
         "those who are missing in one are in another: they create them in orders that wait for each other",
         ranks_fact(finding.ranks), nodes.size());
-    finding.would_confirm.emplace_back(
+    finding.depends_on(
         "the program: for which ranks each of these communicators is made; only members that came are recorded");
     evidence.tell_cause(nodes, std::move(finding), explained, findings);
 }

@@ -58,7 +58,6 @@ void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<F
         }
         Finding finding = evidence.finding_at(FindingKind::kGilHeld, index);
         finding.ranks = {holder->rank};
-        finding.confidence = Confidence::kLikely;
         const Process& first = *missing.front();
         std::vector<int> ranks;
         std::transform(missing.begin(), missing.end(), std::back_inserter(ranks),
@@ -69,8 +68,8 @@ void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<F
                                  verb_form(ranks.size(), "waits", "wait"), place_text(first, *working_position(first)));
         finding.evidence.push_back(gil_fact(*holder, *gil_holder(*holder)));
         evidence.show_waits({index}, finding);
-        finding.would_confirm.push_back(phrase("the program: whether a Python thread of {} should answer {}",
-                                               rank_fact(holder->rank), ranks_fact(ranks)));
+        finding.depends_on(phrase("the program: whether a Python thread of {} should answer {}",
+                                  rank_fact(holder->rank), ranks_fact(ranks)));
         evidence.tell_cause({index}, std::move(finding), explained, findings);
     }
 }

@@ -73,7 +73,6 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
         Finding finding =
             evidence.finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
-        finding.confidence = Confidence::kLikely;
         finding.summary = phrase("{} waits in {} and issued {} after it; {} issued {} without it: {} {}",
                                  rank_fact(waiter.global_rank), node_fact(evidence.run, node), call, ranks_fact(others),
                                  call, rank_fact(waiter.global_rank),
@@ -94,9 +93,8 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
             }
         }
         evidence.show_waits(nodes, finding);
-        finding.would_confirm.emplace_back(
-            "the program, or step markers (titan_step): the record does not show which call rank " +
-            std::to_string(waiter.global_rank) + " skipped or repeated");
+        finding.depends_on("the program, or step markers (titan_step): the record does not show which call rank " +
+                           std::to_string(waiter.global_rank) + " skipped or repeated");
         evidence.tell_cause(nodes, std::move(finding), explained, findings);
     }
 }

@@ -114,10 +114,9 @@ void show(const Evidence& evidence, Explained& explained, const Pair& pair, Find
 
 Finding undecidable(const Evidence& evidence, Explained& explained, const Pair& pair) {
     Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, pair.node);
-    finding.confidence = Confidence::kPossible;
     finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
-    finding.would_confirm.emplace_back(
-        "the program: of a pair that differs, the record cannot show which size is meant");
+    finding.depends_on("the program: of a pair that differs, the record cannot show which size is meant",
+                       Confidence::kPossible);
     finding.summary = phrase("the two sides of {} pass different sizes; which one is wrong is undecidable",
                              node_fact(evidence.run, evidence.graph.nodes[pair.node]));
     show(evidence, explained, pair, finding);
@@ -130,7 +129,6 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
                                 return evidence.since(a.node) < evidence.since(b.node);
                             })->node;
     Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, oldest);
-    finding.confidence = Confidence::kLikely;
     finding.ranks = {rank};
     std::vector<int> peers;
     for (const Pair& pair : pairs) {
@@ -152,8 +150,8 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
     } else {
         finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(rank)));
     }
-    finding.would_confirm.emplace_back(by_its_past ? "the program: which size is meant is inferred from earlier calls"
-                                                   : "the program: it shows which size is meant");
+    finding.depends_on(by_its_past ? "the program: which size is meant is inferred from earlier calls"
+                                   : "the program: it shows which size is meant");
     return finding;
 }
 

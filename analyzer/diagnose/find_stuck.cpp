@@ -85,14 +85,14 @@ bool is_known_by_hosts_alone(const Evidence& evidence, const WaitNode& node) {
 void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, const std::vector<uint32_t>& nodes) {
     const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
-    finding.confidence = Confidence::kPossible;
     finding.ranks = evidence.ranks_in(nodes);
     evidence.show_waits(nodes, finding, kShownStuck);
     finding.summary = phrase(
         "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
         "wait",
         ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
-    finding.would_confirm.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded");
+    finding.depends_on("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded",
+                       Confidence::kPossible);
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }
@@ -132,7 +132,6 @@ bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Findin
     }
     const std::vector<int> waiting = waiting_ranks(evidence.run, node);
     finding.kind = FindingKind::kRankNotArrived;
-    finding.confidence = Confidence::kPossible;
     finding.ranks = partners;
     finding.summary = phrase(
         "{} left no record, and the others have handed over sends and receives with {} that nobody saw end: {} may "
@@ -140,7 +139,7 @@ bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Findin
         ranks_fact(partners), verb_form(partners.size(), "it", "them"), verb_form(partners.size(), "it", "they"),
         ranks_fact(waiting), verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node));
     finding.evidence.push_back(waiting_fact(evidence.run, node));
-    finding.would_confirm.push_back(missing_dumps_text(partners, {}));
+    finding.depends_on(missing_dumps_text(partners, {}), Confidence::kPossible);
     return true;
 }
 

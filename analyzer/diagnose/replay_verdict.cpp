@@ -418,7 +418,9 @@ void replay_verdict(const Evidence& evidence, std::vector<Finding>& findings) {
     const Sentence place = node_fact(evidence.run, evidence.graph.nodes[best.still.front()]);
     head.evidence.push_back(phrase("replayed: {}{}, {} of {} would still wait, {} in {}", best.remedy->words, beside,
                                    still.size(), counted(ranks.size(), "rank"), rank_fact(still.front()), place));
-    head.doubt(true, phrase("what else keeps {} from ending", place));
+    // That a play contradicts what is inferred anyway leaves little of it.
+    head.depends_on(phrase("what else keeps {} from ending", place),
+                    head.confidence == Confidence::kCertain ? Confidence::kLikely : Confidence::kPossible);
 }
 
 }  // namespace titan::analyzer
