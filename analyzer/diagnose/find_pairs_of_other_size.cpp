@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "expected.h"
 #include "explain.h"
 #include "host/words.h"
 #include "run_text.h"
@@ -19,37 +20,13 @@ struct Half {
     MemberRef member;
     int rank = -1;
     std::optional<Entry> call;
-    std::optional<uint64_t> usual_bytes;  // of its calls of that kind with that peer before, where all were equal
+    bool is_new = false;  // it passed another size there before
 };
 
 struct Pair {
     uint32_t node = kNoIndex;
     std::array<Half, 2> halves;  // sender, receiver
 };
-
-uint64_t bytes_of(uint64_t count, format::Datatype datatype) { return count * format::datatype_size_bytes(datatype); }
-uint64_t bytes_of(const Entry& call) { return bytes_of(call.count, call.datatype); }
-
-std::optional<uint64_t> usual_bytes(const Process& process, const Entry& call) {
-    constexpr size_t kLeastCalls = 3;
-    constexpr size_t kLookedAt = 64;
-    const History& history = process.history;
-    std::optional<uint64_t> usual;
-    size_t seen = 0;
-    for (uint32_t place = call.place == kNoIndex ? 0 : call.place; place-- > 0 && seen < kLookedAt;) {
-        const CallSignature& before = history[place];
-        if (before.row != call.row || before.kind != call.kind || before.peer != call.peer || before.captured) {
-            continue;
-        }
-        const uint64_t bytes = bytes_of(before.count, before.datatype);
-        if (usual && *usual != bytes) {
-            return std::nullopt;
-        }
-        usual = bytes;
-        ++seen;
-    }
-    return seen >= kLeastCalls ? usual : std::nullopt;
-}
 
 Half half_of(const Evidence& evidence, const WaitNode& node, OpKind kind) {
     const bool sends = kind == OpKind::kSend;
@@ -65,25 +42,17 @@ Half half_of(const Evidence& evidence, const WaitNode& node, OpKind kind) {
     });
     if (call != process.entries.rend()) {
         half.call = *call;
-        half.usual_bytes = usual_bytes(process, *call);
+        const Past past = Past::of_pair(process, *call);
+        const auto i = past.find(call->place);
+        half.is_new = i && past.edit_at(*i);
     }
     return half;
 }
 
 // -1: neither, or both, did what they never did before.
 int odd_by_its_past(const Pair& pair) {
-    const auto deviates = [](const Half& half) {
-        return half.call && half.usual_bytes && *half.usual_bytes != bytes_of(*half.call);
-    };
-    const auto as_before = [](const Half& half) {
-        return half.call && half.usual_bytes && *half.usual_bytes == bytes_of(*half.call);
-    };
-    for (size_t side = 0; side < 2; ++side) {
-        if (deviates(pair.halves[side]) && as_before(pair.halves[1 - side])) {
-            return pair.halves[side].rank;
-        }
-    }
-    return -1;
+    const auto& [sender, receiver] = pair.halves;
+    return sender.is_new == receiver.is_new ? -1 : sender.is_new ? sender.rank : receiver.rank;
 }
 
 // The only rank that is in all of several pairs, -1 where there is none.

@@ -55,6 +55,12 @@ Past Past::of_thread(const Process& process, uint32_t place) {
             })};
 }
 
+Past Past::of_pair(const Process& process, const Entry& call) {
+    return {process, newest_places(process.history, [&](const CallSignature& other) {
+                return other.row == call.row && other.kind == call.kind && other.peer == call.peer;
+            })};
+}
+
 Past Past::of_member(const Process& process, const Member& member, size_t end) {
     std::vector<uint32_t> places;
     for (size_t i = end - std::min(end, kMaxHistory); i < end; ++i) {

@@ -34,6 +34,8 @@ class Past {
     Past(const Process& process, std::vector<uint32_t> places);
     // Calls of the thread that made this one, or of all threads where only one makes calls.
     static Past of_thread(const Process& process, uint32_t place);
+    // Sends, or receives, of this call's member with its peer.
+    static Past of_pair(const Process& process, const Entry& call);
     // Collectives of a member before the one with index `end` in its log.
     static Past of_member(const Process& process, const Member& member, size_t end);
 
