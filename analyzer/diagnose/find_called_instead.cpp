@@ -20,42 +20,13 @@ bool is_held_by(const Absence& absence, uint32_t node) {
     return std::find(absence.held_by.begin(), absence.held_by.end(), node) != absence.held_by.end();
 }
 
-// Does everything that keeps the peer lead back to the call itself? Then nothing else explains why the peer did not
-// come.
-bool is_held_by_nothing_else(const Evidence& evidence, uint32_t index, const Absence& peer) {
-    std::vector<bool> seen(evidence.graph.nodes.size(), false);
-    std::vector<uint32_t> queue = peer.held_by;
-    bool leads_back = false;
-    while (!queue.empty()) {
-        const uint32_t node = queue.back();
-        queue.pop_back();
-        if (node == index || seen[node]) {
-            leads_back |= node == index;
-            continue;
-        }
-        seen[node] = true;
-        const std::vector<Absence>& absent = evidence.graph.nodes[node].absent;
-        if (std::any_of(absent.begin(), absent.end(), [&](const Absence& absence) {
-                return absence.reason == AbsenceReason::kUnknown ||
-                       (absence.held_by.empty() && evidence.is_free(node, absence));
-            })) {
-            return false;
-        }
-        for (const uint32_t edge : evidence.graph.edges_of[node]) {
-            queue.push_back(evidence.graph.edges[edge].to);
-        }
-    }
-    return leads_back;
-}
-
-// The peer does what it always did, and that is not to come to this send or receive.
-bool is_unexpected_by_the_peer(const Evidence& evidence, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+// The peer is held in calls that it always made there: it is not on its way to this send or receive.
+bool is_unexpected_by_the_peer(const Evidence& evidence, const WaitNode& node) {
     if (node.absent.size() != 1 || node.lost || node.absent.front().reason != AbsenceReason::kNotIssued) {
         return false;
     }
     const Absence& peer = node.absent.front();
-    return !evidence.run.process(peer.member).is_gone() && is_held_by_nothing_else(evidence, index, peer) &&
+    return !evidence.run.process(peer.member).is_gone() && !peer.held_by.empty() &&
            std::none_of(peer.held_by.begin(), peer.held_by.end(),
                         [&](uint32_t holder) { return deviates_in(evidence, holder, peer.member.process); });
 }
@@ -83,7 +54,7 @@ bool is_met_by_nobody(const Evidence& evidence, uint32_t index) {
     }
     switch (node.kind) {
         case WaitKind::kCollective: return is_alone_on_its_communicator(evidence, node);
-        case WaitKind::kPointToPoint: return is_unexpected_by_the_peer(evidence, index);
+        case WaitKind::kPointToPoint: return is_unexpected_by_the_peer(evidence, node);
         case WaitKind::kCreation: break;
     }
     return node.sequence == kNoSequence && node.finished.empty() && evidence.all_are_held();
