@@ -21,7 +21,8 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
                             : process.streams_seen.recorded == 0
                                 ? "kernels and copies in the record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
                                 : "a record of the work ahead on its stream: nothing recorded is ahead");
-        finding.doubt(!members_started(node, 1), "a member whose GPU is known to have started the call");
+        finding.doubt(!members_started(node, 1), "a member whose GPU is known to have started the call",
+                      Confidence::kPossible);
         return;
     }
     const bool one_of_several = by.work == nullptr || by.by_comparison;

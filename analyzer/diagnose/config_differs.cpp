@@ -34,7 +34,6 @@ std::set<int> members_of(const Run& run, const Finding& finding) {
 Finding finding_of(const std::vector<ConfigDifference>& differences) {
     Finding finding;
     finding.kind = FindingKind::kConfigDiffers;
-    finding.confidence = Confidence::kPossible;
     finding.hangs = false;  // what hangs is told; this may be why
     std::set<int> odd;
     for (const ConfigDifference& difference : differences) {
@@ -49,7 +48,7 @@ Finding finding_of(const std::vector<ConfigDifference>& differences) {
     for (size_t i = 1; i < std::min(differences.size(), kMostTold); ++i) {
         finding.evidence.emplace_back(differences[i].text);
     }
-    finding.would_confirm.emplace_back("a run with the same on all ranks that does not hang");
+    finding.depends_on("a run with the same on all ranks that does not hang", Confidence::kPossible);
     return finding;
 }
 

@@ -34,6 +34,8 @@ class RankIndex {
     std::map<int, const Process*> by_rank;
 };
 
+struct Explained;
+
 // A run as matching and the wait-for graph see it. Made once.
 struct Evidence {
     Evidence(const Run& of, const DiagnoseOptions& with)
@@ -82,6 +84,15 @@ struct Evidence {
     }
     // All who wait in these nodes or behind them, but for the culprits.
     void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
+    // All ranks left a record and are inside a call: none of them is on its way.
+    bool all_are_held() const;
+    // The ranks that wait in these nodes.
+    std::vector<int> ranks_in(const std::vector<uint32_t>& nodes) const;
+    // Adds the waits in the first `most` of these nodes as evidence.
+    void show_waits(const std::vector<uint32_t>& nodes, Finding& finding, size_t most = SIZE_MAX) const;
+    // Adds the finding as the cause of all waits in these nodes.
+    void tell_cause(const std::vector<uint32_t>& nodes, Finding finding, Explained& explained,
+                    std::vector<Finding>& findings) const;
 };
 
 // Marks what earlier finders have explained; later ones leave it alone.

@@ -299,7 +299,6 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
     Finding finding = evidence.finding_at(FindingKind::kRankNotArrived, nodes.front());
     finding.ranks = ranks;
     sort_unique(finding.ranks);
-    finding.confidence = Confidence::kLikely;
     finding.summary = phrase(
         "{} fell idle at the same time and are missing in several groups since: they are in something that is not "
         "recorded, such as the creation of a communicator, new_group or a store barrier, and one of them may not have "
@@ -307,12 +306,9 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
         ranks_fact(finding.ranks));
     for (const uint32_t node : nodes) {
         explained.is_cause[node] = true;
-        if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
-            finding.evidence.push_back(waiting);
-        }
     }
-    finding.would_confirm.push_back(
-        phrase("stacks of {}: this recorder does not show what they do", ranks_fact(finding.ranks)));
+    evidence.show_waits(nodes, finding);
+    finding.depends_on(phrase("stacks of {}: this recorder does not show what they do", ranks_fact(finding.ranks)));
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

@@ -50,17 +50,15 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
     sort_unique(others);
     const uint8_t first = evidence.run.process(node.waiting.front().member).sees.first_number;
     finding.ranks = {rank};
-    finding.confidence = Confidence::kLikely;
     const Sentence length = wait_length(evidence.run, node);
     finding.summary = phrase(
         "{} is one call ahead: it waits in {}{}{} and has made {} calls there, where {}, all other members, have made "
         "{} and stand idle",
         rank_fact(rank), node_fact(evidence.run, node), length.empty() ? "" : " ", length, node.sequence + 1 - first,
         ranks_fact(others), node.sequence - first);
-    finding.evidence.push_back(waiting_fact(evidence.run, node));
-    finding.would_confirm.push_back(
-        phrase("the program: whether {} still owe that call; then {} is right, and they are late", ranks_fact(others),
-               rank_fact(rank)));
+    evidence.show_waits({index}, finding);
+    finding.depends_on(phrase("the program: whether {} still owe that call; then {} is right, and they are late",
+                              ranks_fact(others), rank_fact(rank)));
     return finding;
 }
 
@@ -71,10 +69,7 @@ void find_call_too_many(const Evidence& evidence, Explained& explained, std::vec
         if (explained.nodes[index] || !is_one_ahead(evidence, index)) {
             continue;
         }
-        Finding finding = finding_of(evidence, index);
-        explained.nodes[index] = explained.is_cause[index] = true;
-        evidence.add_victims({index}, finding);
-        findings.push_back(std::move(finding));
+        evidence.tell_cause({index}, finding_of(evidence, index), explained, findings);
     }
 }
 

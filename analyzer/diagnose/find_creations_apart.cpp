@@ -7,7 +7,6 @@
 
 #include "explain.h"
 #include "host/words.h"
-#include "host_threads.h"
 #include "ids_apart.h"
 #include "run_text.h"
 
@@ -43,14 +42,6 @@ std::vector<uint32_t> creations_apart(const Evidence& evidence, const Explained&
     return nodes;
 }
 
-// All ranks left a record and are inside a call: none of them is on its way.
-bool all_are_held(const Run& run) {
-    return run.missing_ranks.empty() && !run.partial_recording &&
-           std::all_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
-               return !process.is_gone() && process.sees.host_calls && is_inside_a_call(process);
-           });
-}
-
 }  // namespace
 
 void find_creations_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
@@ -63,31 +54,22 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
             processes.insert(waiter.member.process);
         }
     }
-    if (nodes.size() < 2 || processes.size() < 2 || !hangs || !all_are_held(evidence.run) ||
+    if (nodes.size() < 2 || processes.size() < 2 || !hangs || !evidence.all_are_held() ||
         may_be_one_communicator(evidence, nodes)) {
         return;
     }
     const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kCommInitStuck, oldest);
-    finding.confidence = Confidence::kLikely;
+    finding.ranks = evidence.ranks_in(nodes);
     constexpr size_t kShown = 8;
-    for (const uint32_t index : nodes) {
-        explained.nodes[index] = explained.is_cause[index] = true;
-        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[index]);
-        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
-        if (finding.evidence.size() < kShown) {
-            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[index]));
-        }
-    }
-    sort_unique(finding.ranks);
+    evidence.show_waits(nodes, finding, kShown);
     finding.summary = phrase(
         "{} are in the creation of {} communicators, and each of these lacks a member; all ranks are held in calls, so "
         "those who are missing in one are in another: they create them in orders that wait for each other",
         ranks_fact(finding.ranks), nodes.size());
-    finding.would_confirm.emplace_back(
+    finding.depends_on(
         "the program: for which ranks each of these communicators is made; only members that came are recorded");
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    evidence.tell_cause(nodes, std::move(finding), explained, findings);
 }
 
 }  // namespace titan::analyzer

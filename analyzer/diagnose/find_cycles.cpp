@@ -67,8 +67,8 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
         return false;
     }
     finding.ranks = std::move(ranks);
-    finding.confidence = std::min(finding.confidence, Confidence::kLikely);
     finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
+    finding.depends_on("the order that the program intends: the few are called wrong by a vote");
     return true;
 }
 
@@ -198,9 +198,10 @@ bool deviates_alone(const Evidence& evidence, uint32_t node, uint32_t process) {
            });
 }
 
-// In a cycle every rank waits for another. The order of the minority is called wrong; else the order that differs from
-// what that rank did before. If neither decides, all ranks are named.
-void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, bool only_p2p, Finding& finding) {
+// In a cycle every rank waits for another. The order of the minority is called wrong, of all ranks that make such calls
+// or of these; else the order that differs from what that rank did before. If neither decides, all ranks are named.
+void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<uint32_t>& nodes,
+                     Finding& finding) {
     std::vector<int> all;
     std::vector<int> fewest;
     std::vector<int> deviating;
@@ -231,24 +232,30 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, b
     if (choose_who_skipped(evidence, skipped, deviating, finding)) {
         return;
     }
-    if (only_p2p) {
+    const bool only_p2p = finding.kind == FindingKind::kP2pCycle;
+    const bool is_one_alone = !only_p2p && unique && smallest == 1 && all.size() > 2;  // no vote makes that surer
+    const bool by_vote = !is_one_alone && break_tie_by_vote(evidence, cycle, finding);
+    if (!by_vote && only_p2p) {
         doubt_pairs(evidence, cycle, deviating, finding);
-        return;
-    }
-    if (unique && smallest * 2 < all.size()) {
+    } else if (!by_vote && unique && smallest * 2 < all.size()) {
         finding.ranks = fewest;
         finding.evidence.push_back(
             phrase("{} {} the order of the minority", ranks_fact(fewest), verb_form(fewest.size(), "has", "have")));
-    } else if (!deviating.empty() && deviating.size() < all.size()) {
+    } else if (!by_vote && !deviating.empty() && deviating.size() < all.size()) {
         finding.ranks = deviating;
         doubt_culprits_of_cycle(evidence.run, all, true, finding);
         finding.evidence.push_back(phrase("{} did it in another order before", ranks_fact(deviating)));
-    } else {
+    } else if (!by_vote) {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
         finding.evidence.emplace_back("the record cannot show which of them has the wrong order");
     }
     std::sort(finding.ranks.begin(), finding.ranks.end());
-    doubt_order(evidence, cycle, finding);
+    if (!only_p2p) {
+        doubt_order(evidence, cycle, finding);
+    }
+    if (!by_vote) {
+        break_tie(evidence, nodes, finding);
+    }
 }
 
 void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
@@ -263,10 +270,7 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
     });
     Finding finding = evidence.finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
     explain_cycle(evidence.run, evidence.graph, cycle, finding);
-    choose_culprits(evidence, cycle, only_p2p, finding);
-    if (!break_tie_by_vote(evidence, cycle, finding)) {
-        break_tie(evidence, nodes, finding);
-    }
+    choose_culprits(evidence, cycle, nodes, finding);
     finding.doubt(
         finding.confidence == Confidence::kCertain && may_be_one_communicator(evidence, nodes),
         "the names of these communicators: one that its ranks make from different ncclUniqueIds looks the same");

@@ -130,8 +130,8 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
             "it is ahead on the streams of the ranks that wait, and whether the GPUs got past it is not recorded");
         for (const uint32_t node : nodes) {
             explained.nodes[node] = true;
-            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[node]));
         }
+        evidence.show_waits(nodes, finding);
         evidence.add_victims(nodes, finding);
     }
 }
@@ -168,10 +168,8 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         const std::vector<uint32_t> nodes = nodes_explained_by(evidence, mismatch);
         for (const uint32_t node : nodes) {
             explained.nodes[node] = true;
-            if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]); !waiting.empty()) {
-                finding.evidence.push_back(waiting);
-            }
         }
+        evidence.show_waits(nodes, finding);
         evidence.add_victims(nodes, finding);
         finding.hangs = !nodes.empty() || is_not_survived(evidence, mismatch);
         if (nodes.empty() && finding.hangs) {

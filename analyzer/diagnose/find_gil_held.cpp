@@ -58,7 +58,6 @@ void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<F
         }
         Finding finding = evidence.finding_at(FindingKind::kGilHeld, index);
         finding.ranks = {holder->rank};
-        finding.confidence = Confidence::kLikely;
         const Process& first = *missing.front();
         std::vector<int> ranks;
         std::transform(missing.begin(), missing.end(), std::back_inserter(ranks),
@@ -68,12 +67,10 @@ void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<F
                                  rank_fact(holder->rank), node_fact(evidence.run, node), ranks_fact(ranks),
                                  verb_form(ranks.size(), "waits", "wait"), place_text(first, *working_position(first)));
         finding.evidence.push_back(gil_fact(*holder, *gil_holder(*holder)));
-        finding.evidence.push_back(waiting_fact(evidence.run, node));
-        finding.would_confirm.push_back(phrase("the program: whether a Python thread of {} should answer {}",
-                                               rank_fact(holder->rank), ranks_fact(ranks)));
-        explained.nodes[index] = explained.is_cause[index] = true;
-        evidence.add_victims({index}, finding);
-        findings.push_back(std::move(finding));
+        evidence.show_waits({index}, finding);
+        finding.depends_on(phrase("the program: whether a Python thread of {} should answer {}",
+                                  rank_fact(holder->rank), ranks_fact(ranks)));
+        evidence.tell_cause({index}, std::move(finding), explained, findings);
     }
 }
 

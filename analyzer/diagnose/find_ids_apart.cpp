@@ -50,17 +50,15 @@ void add_ids_apart(const Evidence& evidence, Explained& explained, std::vector<F
         if (maker == nodes.end() || index != *maker) {
             finding.ranks.insert(finding.ranks.end(), ranks.begin(), ranks.end());
         }
-        finding.evidence.push_back(waiting_fact(run, node));
-        explained.nodes[index] = explained.is_cause[index] = true;
     }
+    evidence.show_waits(nodes, finding);
     sort_unique(finding.ranks);
     finding.summary =
         phrase("{} never ends: it is made by{}", node_fact(run, evidence.graph.nodes[nodes.front()]), sides);
     finding.doubt(true,
                   "where each rank has its ncclUniqueId from: a store that outlives a restart may hand out that of the "
                   "attempt before; two groups of one name, made in opposite orders, would look the same");
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    evidence.tell_cause(nodes, std::move(finding), explained, findings);
 }
 
 }  // namespace

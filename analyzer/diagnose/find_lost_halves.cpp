@@ -60,7 +60,6 @@ Finding finding_of(const Evidence& evidence, const LostHalf& half) {
     const char* const owed = half.kind == OpKind::kRecv ? "send" : "recv";
     Finding finding;
     finding.kind = FindingKind::kP2pUnmatched;
-    finding.confidence = Confidence::kLikely;
     finding.communicator = waiting.communicator;
     finding.sequence = half.sequence;
     finding.op = owed;
@@ -76,7 +75,7 @@ Finding finding_of(const Evidence& evidence, const LostHalf& half) {
         phrase("{} has made more {}s there than {} has made {}s; the entry of the next is overwritten",
                rank_fact(waiting.global_rank), half.kind == OpKind::kRecv ? "recv" : "send",
                rank_fact(finding.ranks.front()), owed));
-    finding.would_confirm.emplace_back("a larger TITANTRACE_COLLECTIVES: the ring would still hold the call");
+    finding.depends_on("a larger TITANTRACE_COLLECTIVES: the ring would still hold the call");
     std::vector<uint32_t> nodes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const auto& absent = evidence.graph.nodes[index].absent;

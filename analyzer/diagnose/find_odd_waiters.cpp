@@ -73,7 +73,6 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
         Finding finding =
             evidence.finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
-        finding.confidence = Confidence::kLikely;
         finding.summary = phrase("{} waits in {} and issued {} after it; {} issued {} without it: {} {}",
                                  rank_fact(waiter.global_rank), node_fact(evidence.run, node), call, ranks_fact(others),
                                  call, rank_fact(waiter.global_rank),
@@ -91,17 +90,12 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                 std::any_of(places.begin(), places.end(), [&](const auto& place) { return place.first == other; });
             if (follows || odd_too) {
                 nodes.push_back(other);
-                explained.nodes[other] = explained.is_cause[other] = true;
-                if (const Sentence waiting = waiting_fact(evidence.run, there); !waiting.empty()) {
-                    finding.evidence.push_back(waiting);
-                }
             }
         }
-        finding.would_confirm.emplace_back(
-            "the program, or step markers (titan_step): the record does not show which call rank " +
-            std::to_string(waiter.global_rank) + " skipped or repeated");
-        evidence.add_victims(nodes, finding);
-        findings.push_back(std::move(finding));
+        evidence.show_waits(nodes, finding);
+        finding.depends_on("the program, or step markers (titan_step): the record does not show which call rank " +
+                           std::to_string(waiter.global_rank) + " skipped or repeated");
+        evidence.tell_cause(nodes, std::move(finding), explained, findings);
     }
 }
 

@@ -92,11 +92,10 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
         const int rank = evidence.run.member(waiter->member).global_rank;
         Finding finding = evidence.finding_at(FindingKind::kGpuQueueBlocked, index);
         finding.ranks = {rank};
-        finding.confidence = Confidence::kPossible;
         finding.summary =
             phrase("{} does not finish, and {} alone handed {} to its stream ahead of it, which may not end",
                    node_fact(evidence.run, node), rank_fact(rank), work_text(process, process.work[odd.front()]));
-        finding.evidence.push_back(waiting_fact(evidence.run, node));
+        evidence.show_waits({index}, finding);
         constexpr size_t kShownOdd = 4;
         for (size_t i = 0; i < std::min(kShownOdd, odd.size()); ++i) {
             finding.evidence.push_back(
@@ -105,8 +104,9 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
         finding.evidence.push_back(phrase(
             "the other {} members handed nothing like it to their streams, and nobody is known to have run it before",
             node.waiting.size() - 1));
-        finding.would_confirm.emplace_back(
-            "TITANTRACE_GPU_PROGRESS=writes: how far the streams got is not recorded, and the call itself may hang");
+        finding.depends_on(
+            "TITANTRACE_GPU_PROGRESS=writes: how far the streams got is not recorded, and the call itself may hang",
+            Confidence::kPossible);
         explained.is_cause[index] = true;
         evidence.add_victims({index}, finding);
         findings.push_back(std::move(finding));

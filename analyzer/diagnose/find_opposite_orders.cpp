@@ -42,8 +42,7 @@ void add_opposite_order(const Evidence& evidence, Explained& explained, std::vec
     const Sentence second = node_fact(evidence.run, evidence.graph.nodes[b]);
     finding.summary = phrase("{} issued {} before {}, {} the other way round; neither finishes", ranks_fact(one), first,
                              second, ranks_fact(other));
-    finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[a]));
-    finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[b]));
+    evidence.show_waits({a, b}, finding);
     const OrderVote vote =
         vote_on_order(evidence.run, {evidence.graph.nodes[a].communicator, evidence.graph.nodes[a].sequence},
                       {evidence.graph.nodes[b].communicator, evidence.graph.nodes[b].sequence});
@@ -61,12 +60,7 @@ void add_opposite_order(const Evidence& evidence, Explained& explained, std::vec
         finding.evidence.emplace_back("the record cannot show which of them has the wrong order");
     }
     finding.doubt(true, "which streams the calls ran on: two that run side by side may be issued in any order");
-    for (const uint32_t node : {a, b}) {
-        explained.nodes[node] = true;
-        explained.is_cause[node] = true;
-    }
-    evidence.add_victims({a, b}, finding);
-    findings.push_back(std::move(finding));
+    evidence.tell_cause({a, b}, std::move(finding), explained, findings);
 }
 
 }  // namespace

@@ -180,7 +180,6 @@ void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vect
     }
     Finding finding;
     finding.kind = FindingKind::kOutsideNccl;
-    finding.confidence = wait->waited_ns < kGlooTimeoutNs ? Confidence::kPossible : Confidence::kLikely;
     finding.ranks = wait->elsewhere;
     std::set_difference(wait->waiting.begin(), wait->waiting.end(), wait->elsewhere.begin(), wait->elsewhere.end(),
                         std::back_inserter(finding.victims));
@@ -192,8 +191,9 @@ void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vect
     if (!explained.died_waiting.empty()) {
         finding.evidence.emplace_back("those who have exited made no further call before their error");
     }
-    finding.would_confirm.push_back(phrase(
-        "the program: whether {} should be in the same call; its group is not recorded", ranks_fact(wait->elsewhere)));
+    finding.depends_on(phrase("the program: whether {} should be in the same call; its group is not recorded",
+                              ranks_fact(wait->elsewhere)),
+                       wait->waited_ns < kGlooTimeoutNs ? Confidence::kPossible : Confidence::kLikely);
     findings.push_back(std::move(finding));
 }
 

@@ -51,7 +51,6 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
     const auto place = phrase("call #{} on {}", sequence, communicator_fact(run, member.communicator));
     if (finding.ranks.empty()) {
         finding.kind = FindingKind::kStuckInFlight;
-        finding.confidence = Confidence::kPossible;
         finding.ranks.swap(finding.victims);
         finding.summary = phrase(
             "{}, all members, made {}, whose entries are overwritten, and {} waits for {}, most likely there: why it "
@@ -59,7 +58,6 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
             ranks_fact(finding.ranks), place, rank_fact(process.rank), duration_fact(waited_ns));
     } else {
         finding.kind = FindingKind::kRankNotArrived;
-        finding.confidence = Confidence::kLikely;
         finding.summary = phrase("{} {} not made {}, which {} made; {} waits for {}", ranks_fact(finding.ranks),
                                  verb_form(finding.ranks.size(), "has", "have"), place, ranks_fact(finding.victims),
                                  rank_fact(process.rank), duration_fact(waited_ns));
@@ -73,7 +71,8 @@ Finding finding_of(const Run& run, const Process& process, const Member& member,
             phrase("{} made {} calls on {}, {} made {}; the entry of the last is overwritten", rank_fact(process.rank),
                    member.issued, communicator_fact(run, member.communicator), ranks_fact(finding.ranks), sequence));
     }
-    finding.would_confirm.emplace_back("a larger TITANTRACE_COLLECTIVES: the ring would still hold the call");
+    finding.depends_on("a larger TITANTRACE_COLLECTIVES: the ring would still hold the call",
+                       finding.kind == FindingKind::kStuckInFlight ? Confidence::kPossible : Confidence::kLikely);
     return finding;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "expected.h"
 #include "explain.h"
 #include "host/words.h"
 #include "run_text.h"
@@ -19,37 +20,13 @@ struct Half {
     MemberRef member;
     int rank = -1;
     std::optional<Entry> call;
-    std::optional<uint64_t> usual_bytes;  // of its calls of that kind with that peer before, where all were equal
+    bool is_new = false;  // it passed another size there before
 };
 
 struct Pair {
     uint32_t node = kNoIndex;
     std::array<Half, 2> halves;  // sender, receiver
 };
-
-uint64_t bytes_of(uint64_t count, format::Datatype datatype) { return count * format::datatype_size_bytes(datatype); }
-uint64_t bytes_of(const Entry& call) { return bytes_of(call.count, call.datatype); }
-
-std::optional<uint64_t> usual_bytes(const Process& process, const Entry& call) {
-    constexpr size_t kLeastCalls = 3;
-    constexpr size_t kLookedAt = 64;
-    const History& history = process.history;
-    std::optional<uint64_t> usual;
-    size_t seen = 0;
-    for (uint32_t place = call.place == kNoIndex ? 0 : call.place; place-- > 0 && seen < kLookedAt;) {
-        const CallSignature& before = history[place];
-        if (before.row != call.row || before.kind != call.kind || before.peer != call.peer || before.captured) {
-            continue;
-        }
-        const uint64_t bytes = bytes_of(before.count, before.datatype);
-        if (usual && *usual != bytes) {
-            return std::nullopt;
-        }
-        usual = bytes;
-        ++seen;
-    }
-    return seen >= kLeastCalls ? usual : std::nullopt;
-}
 
 Half half_of(const Evidence& evidence, const WaitNode& node, OpKind kind) {
     const bool sends = kind == OpKind::kSend;
@@ -65,25 +42,17 @@ Half half_of(const Evidence& evidence, const WaitNode& node, OpKind kind) {
     });
     if (call != process.entries.rend()) {
         half.call = *call;
-        half.usual_bytes = usual_bytes(process, *call);
+        const Past past = Past::of_pair(process, *call);
+        const auto i = past.find(call->place);
+        half.is_new = i && past.edit_at(*i);
     }
     return half;
 }
 
 // -1: neither, or both, did what they never did before.
 int odd_by_its_past(const Pair& pair) {
-    const auto deviates = [](const Half& half) {
-        return half.call && half.usual_bytes && *half.usual_bytes != bytes_of(*half.call);
-    };
-    const auto as_before = [](const Half& half) {
-        return half.call && half.usual_bytes && *half.usual_bytes == bytes_of(*half.call);
-    };
-    for (size_t side = 0; side < 2; ++side) {
-        if (deviates(pair.halves[side]) && as_before(pair.halves[1 - side])) {
-            return pair.halves[side].rank;
-        }
-    }
-    return -1;
+    const auto& [sender, receiver] = pair.halves;
+    return sender.is_new == receiver.is_new ? -1 : sender.is_new ? sender.rank : receiver.rank;
 }
 
 // The only rank that is in all of several pairs, -1 where there is none.
@@ -114,10 +83,9 @@ void show(const Evidence& evidence, Explained& explained, const Pair& pair, Find
 
 Finding undecidable(const Evidence& evidence, Explained& explained, const Pair& pair) {
     Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, pair.node);
-    finding.confidence = Confidence::kPossible;
     finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
-    finding.would_confirm.emplace_back(
-        "the program: of a pair that differs, the record cannot show which size is meant");
+    finding.depends_on("the program: of a pair that differs, the record cannot show which size is meant",
+                       Confidence::kPossible);
     finding.summary = phrase("the two sides of {} pass different sizes; which one is wrong is undecidable",
                              node_fact(evidence.run, evidence.graph.nodes[pair.node]));
     show(evidence, explained, pair, finding);
@@ -130,7 +98,6 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
                                 return evidence.since(a.node) < evidence.since(b.node);
                             })->node;
     Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, oldest);
-    finding.confidence = Confidence::kLikely;
     finding.ranks = {rank};
     std::vector<int> peers;
     for (const Pair& pair : pairs) {
@@ -152,8 +119,8 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
     } else {
         finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(rank)));
     }
-    finding.would_confirm.emplace_back(by_its_past ? "the program: which size is meant is inferred from earlier calls"
-                                                   : "the program: it shows which size is meant");
+    finding.depends_on(by_its_past ? "the program: which size is meant is inferred from earlier calls"
+                                   : "the program: it shows which size is meant");
     return finding;
 }
 

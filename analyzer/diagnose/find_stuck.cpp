@@ -16,6 +16,8 @@
 namespace titan::analyzer {
 namespace {
 
+constexpr size_t kShownStuck = 8;
+
 // The call in which a rank hangs may have lost its entry; then the calls with entries only wait behind it.
 bool may_hang_in_a_lost_call(const Evidence& evidence, const WaitNode& node) {
     const bool in_line = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
@@ -67,12 +69,7 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
             phrase("; {} left no dump and may be the cause as well", ranks_fact(evidence.run.missing_ranks));
         finding.would_confirm.push_back(missing_dumps_text(evidence.run.missing_ranks, {}));
     }
-    constexpr size_t kShownWaits = 8;
-    for (size_t i = 0; i < std::min(kShownWaits, nodes.size()); ++i) {
-        if (const Sentence text = waiting_fact(evidence.run, evidence.graph.nodes[nodes[i]]); !text.empty()) {
-            finding.evidence.push_back(text);
-        }
-    }
+    evidence.show_waits(nodes, finding, kShownStuck);
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }
@@ -88,21 +85,14 @@ bool is_known_by_hosts_alone(const Evidence& evidence, const WaitNode& node) {
 void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, const std::vector<uint32_t>& nodes) {
     const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
-    finding.confidence = Confidence::kPossible;
-    constexpr size_t kShownCalls = 8;
-    for (const uint32_t node : nodes) {
-        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
-        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
-        if (finding.evidence.size() < kShownCalls) {
-            finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[node]));
-        }
-    }
-    sort_unique(finding.ranks);
+    finding.ranks = evidence.ranks_in(nodes);
+    evidence.show_waits(nodes, finding, kShownStuck);
     finding.summary = phrase(
         "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
         "wait",
         ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
-    finding.would_confirm.emplace_back("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded");
+    finding.depends_on("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded",
+                       Confidence::kPossible);
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }
@@ -142,7 +132,6 @@ bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Findin
     }
     const std::vector<int> waiting = waiting_ranks(evidence.run, node);
     finding.kind = FindingKind::kRankNotArrived;
-    finding.confidence = Confidence::kPossible;
     finding.ranks = partners;
     finding.summary = phrase(
         "{} left no record, and the others have handed over sends and receives with {} that nobody saw end: {} may "
@@ -150,7 +139,7 @@ bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Findin
         ranks_fact(partners), verb_form(partners.size(), "it", "them"), verb_form(partners.size(), "it", "they"),
         ranks_fact(waiting), verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node));
     finding.evidence.push_back(waiting_fact(evidence.run, node));
-    finding.would_confirm.push_back(missing_dumps_text(partners, {}));
+    finding.depends_on(missing_dumps_text(partners, {}), Confidence::kPossible);
     return true;
 }
 

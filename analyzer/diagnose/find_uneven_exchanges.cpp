@@ -154,9 +154,8 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
                          where, first)
                 : phrase("{} pairs of ranks pass different sizes in {}, one of them: {}; who is wrong is undecidable",
                          pairs.differ.size(), where, first);
-        finding.confidence = Confidence::kPossible;
-        finding.would_confirm.emplace_back(
-            "the program: of a pair that differs, the record cannot show which size is meant");
+        finding.depends_on("the program: of a pair that differs, the record cannot show which size is meant",
+                           Confidence::kPossible);
     }
     for (size_t i = 1; i < std::min(pairs.differ.size(), kMostPairs); ++i) {
         finding.evidence.push_back(pair_fact(run, call, pairs.differ[i]));
@@ -217,7 +216,7 @@ bool judge_sums(const Run& run, const Call& call, Finding& finding) {
                              grouped_digits(received),
                              wrong.size() == call.parts.size() ? "; whose sizes are wrong is undecidable" : "");
     finding.doubt(true, "the sizes for each peer, which the record does not hold");
-    finding.doubt(wrong.size() == call.parts.size(), "a majority that passes one size");
+    finding.doubt(wrong.size() == call.parts.size(), "a majority that passes one size", Confidence::kPossible);
     return true;
 }
 

@@ -25,17 +25,12 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     }
     const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
-    finding.confidence = Confidence::kPossible;
-    for (const uint32_t node : nodes) {
-        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
-        finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
-        finding.evidence.push_back(waiting_fact(evidence.run, evidence.graph.nodes[node]));
-    }
-    sort_unique(finding.ranks);
+    finding.ranks = evidence.ranks_in(nodes);
+    evidence.show_waits(nodes, finding);
     finding.summary =
         phrase("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_fact(finding.ranks),
                verb_form(finding.ranks.size(), "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[oldest]));
-    finding.would_confirm.emplace_back("dumps of all ranks, made at one time");
+    finding.depends_on("dumps of all ranks, made at one time", Confidence::kPossible);
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

@@ -291,16 +291,6 @@ std::vector<uint32_t> still_waited_in(const std::vector<uint32_t>& nodes, const 
     return still;
 }
 
-std::vector<int> ranks_in(const Evidence& evidence, const std::vector<uint32_t>& nodes) {
-    std::vector<int> ranks;
-    for (const uint32_t node : nodes) {
-        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
-        ranks.insert(ranks.end(), waiting.begin(), waiting.end());
-    }
-    sort_unique(ranks);
-    return ranks;
-}
-
 struct Best {
     std::vector<uint32_t> still;
     const Remedy* remedy = nullptr;  // of the head; null: nothing was asked
@@ -417,8 +407,8 @@ void replay_verdict(const Evidence& evidence, std::vector<Finding>& findings) {
     if (best.remedy == nullptr || (!best.still.empty() && !best.is_clear)) {
         return;
     }
-    const std::vector<int> ranks = ranks_in(evidence, nodes);
-    const std::vector<int> still = ranks_in(evidence, best.still);
+    const std::vector<int> ranks = evidence.ranks_in(nodes);
+    const std::vector<int> still = evidence.ranks_in(best.still);
     head.replay = Replay{edit_options(evidence.run, best.edits), ranks, still};
     const char* const beside = with_others ? ", and with what the other findings name" : "";
     if (best.still.empty()) {
@@ -428,7 +418,9 @@ void replay_verdict(const Evidence& evidence, std::vector<Finding>& findings) {
     const Sentence place = node_fact(evidence.run, evidence.graph.nodes[best.still.front()]);
     head.evidence.push_back(phrase("replayed: {}{}, {} of {} would still wait, {} in {}", best.remedy->words, beside,
                                    still.size(), counted(ranks.size(), "rank"), rank_fact(still.front()), place));
-    head.doubt(true, phrase("what else keeps {} from ending", place));
+    // That a play contradicts what is inferred anyway leaves little of it.
+    head.depends_on(phrase("what else keeps {} from ending", place),
+                    head.confidence == Confidence::kCertain ? Confidence::kLikely : Confidence::kPossible);
 }
 
 }  // namespace titan::analyzer

@@ -137,12 +137,11 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         finding.sequence = owed->sequence;
         finding.op = op_text(owed->op);
         finding.since_ns = owed->waiting.front().since_ns;
-        finding.confidence = Confidence::kLikely;
         finding.summary =
             phrase("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(first->rank),
                    node_fact(evidence.run, *owed), rank_fact(peer), duration_fact(longest_wait_ns(*owed)));
-        finding.would_confirm.push_back(phrase(
-            "stacks of {}: it may wait for the other ranks in something that is not recorded", rank_fact(first->rank)));
+        finding.depends_on(phrase("stacks of {}: it may wait for the other ranks in something that is not recorded",
+                                  rank_fact(first->rank)));
         findings.push_back(std::move(finding));
     }
 }

@@ -270,7 +270,7 @@ Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, 
     finding.next = next_step(cause);
     finding.cost_share = cause.share();
     finding.confidence = Confidence::kLikely;
-    finding.doubt(!slow.missing.empty(), "records of all ranks, steps and launches");
+    finding.doubt(!slow.missing.empty(), "records of all ranks, steps and launches", Confidence::kPossible);
     if (finding.confidence == Confidence::kLikely) {
         finding.would_confirm.emplace_back("a run without that: this is a replay of what was recorded");
     }

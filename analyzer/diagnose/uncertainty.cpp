@@ -144,7 +144,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     }
     if (first.reason == AbsenceReason::kUnknown) {
         finding.doubt(true, missing_members_text(unknown));
-        finding.doubt(node.waiting.size() < 2, "a second member that waits there: one may be the odd one itself");
+        finding.doubt(node.waiting.size() < 2, "a second member that waits there: one may be the odd one itself",
+                      Confidence::kPossible);
         if (run.partial_recording && finding.confidence != Confidence::kPossible) {
             finding.doubt(true, "a run without TITANTRACE_RANKS: it kept some ranks from recording");
         }
@@ -162,8 +163,6 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                   phrase("whether {} still ran: its ring shows no sign of life in the last {} of the others', and "
                          "nobody could look it up",
                          rank_fact(process.rank), duration_fact(latest_end_ns(node) - process.now_ns)));
-    // Several reasons for the same doubt lower it once.
-    const Confidence before = finding.confidence;
     const auto lost = [&](format::Loss loss) {
         finding.doubt(process.losses[static_cast<size_t>(loss)] != 0, nothing_lost_text(process, loss));
     };
@@ -184,7 +183,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                       phrase("the program, or step markers (titan_step): {} may have made one exchange too "
                              "many, or skipped another one",
                              rank_fact(run.member(waiter).global_rank)));
-        finding.doubt(node.lost, larger_ring_text(process));
+        finding.doubt(node.lost, larger_ring_text(process),
+                      run.member(first.member).p2p_counted ? Confidence::kLikely : Confidence::kPossible);
     }
     if (const Process* const starting = may_be_starting(run, culprits)) {
         finding.doubt(true,
@@ -208,7 +208,6 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     finding.doubt(node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
                   phrase("stacks of {}: one of them may wait for another outside NCCL, for example for a unique id",
                          ranks_fact(finding.ranks)));
-    finding.confidence = finding.would_confirm.empty() ? before : lower(before);
     if (!process.sees.host_calls) {
         // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it
         // hangs.
@@ -231,10 +230,13 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                    duration_fact(longest_wait_ns(node))));
         return;
     }
-    finding.doubt(brief, phrase("a later dump: the wait lasts only {} so far{}", duration_fact(longest_wait_ns(node)),
-                                process.source.is_flight_recorder
-                                    ? ", and PyTorch's watchdog has not ended it"
-                                    : ", and the watchdog (TITANTRACE_TIMEOUT_S) has not called it a hang"));
+    // A file of PyTorch's does not even say whether that rank stands still.
+    const bool by_file = process.source.is_flight_recorder;
+    finding.doubt(brief,
+                  phrase("a later dump: the wait lasts only {} so far{}", duration_fact(longest_wait_ns(node)),
+                         by_file ? ", and PyTorch's watchdog has not ended it"
+                                 : ", and the watchdog (TITANTRACE_TIMEOUT_S) has not called it a hang"),
+                  by_file ? Confidence::kPossible : Confidence::kLikely);
 }
 
 void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
@@ -243,13 +245,13 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
     }
     const Communicator& communicator = run.communicators[mismatch.communicator];
     if (mismatch.skipped_or_extra) {
-        finding.would_confirm.emplace_back(
+        finding.depends_on(
             "step markers (titan_step), or the program: a skipped call and an extra one leave the same sequence where "
             "a "
             "step repeats");
     }
     if (mismatch.shift == Shift::kExtra && mismatch.several_threads) {
-        finding.would_confirm.emplace_back(
+        finding.depends_on(
             "the program: whether the others' thread was to make that call next; then it came too early there, else it "
             "is one too many");
         return;
@@ -271,12 +273,12 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
         }
     }
     if (!missing.empty() || !comm_ranks.empty()) {
-        finding.would_confirm.push_back(missing_dumps_text(
+        finding.depends_on(missing_dumps_text(
             missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_list(comm_ranks)));
     }
     if (!not_there.empty()) {
-        finding.would_confirm.push_back(phrase("a later dump of {}: {} not made that call yet", ranks_fact(not_there),
-                                               verb_form(not_there.size(), "it has", "they have")));
+        finding.depends_on(phrase("a later dump of {}: {} not made that call yet", ranks_fact(not_there),
+                                  verb_form(not_there.size(), "it has", "they have")));
     }
     std::set<uint32_t> told;
     const size_t compared = mismatch.culprits.size() + mismatch.others.size();
@@ -284,12 +286,12 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
         for (const MemberRef ref : *side) {
             const Process& process = run.process(ref);
             if (mismatch.undecidable && process.overwritten != 0 && told.empty() && told.insert(ref.process).second) {
-                finding.would_confirm.push_back(larger_ring_text(process) +
-                                                "; what was always done there would show which side is right");
+                finding.depends_on(larger_ring_text(process) +
+                                   "; what was always done there would show which side is right");
             }
         }
     }
-    finding.would_confirm.push_back(
+    finding.depends_on(
         mismatch.undecidable
             ? "the program: each side has as many members, and the record does not show which is right"
             : phrase("more members to compare: only {} {} recorded there; which of them is wrong is inferred "
@@ -301,8 +303,7 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
 void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
     const int64_t waited_ns = longest_wait_ns(node);
     if (waited_ns < kSlowWorkNs && std::none_of(run.processes.begin(), run.processes.end(), called_a_hang)) {
-        finding.confidence = std::min(finding.confidence, Confidence::kLikely);
-        finding.would_confirm.push_back(
+        finding.depends_on(
             phrase("a later dump: slow work looks the same for {}, and no watchdog has called this a hang",
                    duration_fact(waited_ns)));
     }
@@ -310,63 +311,52 @@ void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
 
 void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const Communicator& communicator = run.communicators[node.communicator];
-    const auto lower_to = [&](Confidence confidence, const std::string& what_would_settle_it) {
-        finding.confidence = std::min(finding.confidence, confidence);
-        finding.would_confirm.push_back(what_would_settle_it);
-    };
-    if (node.device_unknown) {
-        lower_to(Confidence::kPossible, progress_advice(run.process(node.waiting.front().member)) +
-                                            ": how far the GPUs are is not recorded on all members");
-    }
+    finding.doubt(node.device_unknown,
+                  progress_advice(run.process(node.waiting.front().member)) +
+                      ": how far the GPUs are is not recorded on all members",
+                  Confidence::kPossible);
     const bool by_watchdog = std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return run.process(waiter.member).sees.by_watchdog;
     });
-    if (by_watchdog && !members_started(node, node.waiting.size())) {
-        lower_to(
-            Confidence::kLikely,
-            "TORCH_NCCL_ENABLE_TIMING=1: whether the GPUs came to the call is not recorded; a kernel ahead of it on "
-            "one of them looks the same");
-    }
-    if (communicator.identity_guessed) {
-        lower_to(Confidence::kPossible,
-                 "the creation of the communicator: it is not recorded, so which ranks belong to it is guessed");
-    }
+    finding.doubt(by_watchdog && !members_started(node, node.waiting.size()),
+                  "TORCH_NCCL_ENABLE_TIMING=1: whether the GPUs came to the call is not recorded; a kernel ahead of it "
+                  "on one of them looks the same");
+    finding.doubt(communicator.identity_guessed,
+                  "the creation of the communicator: it is not recorded, so which ranks belong to it is guessed",
+                  Confidence::kPossible);
     for (const Waiter& waiter : node.waiting) {
         if (const Process& process = run.process(waiter.member); has_lost_unfinished_calls(process)) {
-            lower_to(Confidence::kPossible,
-                     larger_ring_text(process) + ", unfinished ones among them, and it may hang in one of those");
+            finding.depends_on(
+                larger_ring_text(process) + ", unfinished ones among them, and it may hang in one of those",
+                Confidence::kPossible);
             break;
         }
     }
     if (const Waiter* const waiter = waiter_with_lost_arguments(node)) {
-        lower_to(Confidence::kLikely,
-                 fmt::format("the arguments of rank {}'s call, which are overwritten and may differ",
-                             run.process(waiter->member).rank));
+        finding.depends_on(fmt::format("the arguments of rank {}'s call, which are overwritten and may differ",
+                                       run.process(waiter->member).rank));
     }
     doubt_short_wait(run, node, finding);
     for (const Waiter& waiter : node.waiting) {
         if (node.kind == WaitKind::kPointToPoint && waiter.entry != nullptr &&
             may_wait_for_another_peer(run.process(waiter.member), run.member(waiter.member), *waiter.entry)) {
-            lower_to(Confidence::kLikely,
-                     fmt::format("which peer the group of rank {} waits for: one kernel carries its sends and receives",
-                                 run.process(waiter.member).rank));
+            finding.depends_on(
+                fmt::format("which peer the group of rank {} waits for: one kernel carries its sends and receives",
+                            run.process(waiter.member).rank));
             break;
         }
     }
     if (node.kind == WaitKind::kCreation) {
-        lower_to(Confidence::kLikely,
-                 "NCCL_DEBUG=INFO on the ranks named: how far each is in the creation is not recorded");
+        finding.depends_on("NCCL_DEBUG=INFO on the ranks named: how far each is in the creation is not recorded");
     } else if (node.lost) {
         for (const MemberRef ref : communicator.members) {
             const Process& process = run.process(ref);
             if (process.call_at(run.member(ref), node.sequence) == nullptr && process.overwritten != 0) {
-                lower_to(Confidence::kLikely, larger_ring_text(process));
+                finding.depends_on(larger_ring_text(process));
                 break;
             }
         }
-        if (finding.would_confirm.empty()) {
-            lower_to(Confidence::kLikely, "the entries of all members: one of them is lost");
-        }
+        finding.doubt(finding.would_confirm.empty(), "the entries of all members: one of them is lost");
     }
     // PyTorch's recorder learns of an end only when its watchdog or its dump looks: the record may merely be older.
     for (const Waiter& waiter : node.waiting) {
@@ -377,40 +367,32 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
                 node.last_finished_ns == 0 ? std::string()
                 : later_ns < 0             ? "; its file is older than that end"
                                : fmt::format("; its file is {} younger than that end", duration_text(later_ns));
-            lower_to(
-                Confidence::kLikely,
+            finding.depends_on(
                 fmt::format("a later dump of rank {}: PyTorch may not have checked yet whether the call ended there{}",
                             run.member(waiter.member).global_rank, when));
             break;
         }
     }
     // Some started; of the others nobody knows whether their streams came to it.
-    if (finding.confidence == Confidence::kCertain && members_started(node, 1) &&
-        !members_started(node, node.waiting.size())) {
-        lower_to(Confidence::kLikely,
-                 "TITANTRACE_GPU_PROGRESS=writes on all ranks: of some it is not known whether their GPU started it");
-    }
+    finding.doubt(finding.confidence == Confidence::kCertain && members_started(node, 1) &&
+                      !members_started(node, node.waiting.size()),
+                  "TITANTRACE_GPU_PROGRESS=writes on all ranks: of some it is not known whether their GPU started it");
 }
 
 void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding) {
     const auto any = [&](auto&& is_guessed) {
         return std::any_of(node.waiting.begin(), node.waiting.end(), is_guessed);
     };
-    const auto doubt = [&](bool doubtful, const Sentence& what_would_settle_it) {
-        if (doubtful && std::find(finding.would_confirm.begin(), finding.would_confirm.end(), what_would_settle_it) ==
-                            finding.would_confirm.end()) {
-            finding.confidence = Confidence::kPossible;
-            finding.would_confirm.push_back(what_would_settle_it);
-        }
-    };
-    doubt(
+    finding.doubt(
         any([&](const Waiter& waiter) {
             return run.process(waiter.member).moment == Moment::kGuessed && !is_confirmed(run, node);
         }),
-        "the files with their own times (cp -p): when they were written, and so how long anything waits, is not known");
-    doubt(
+        "the files with their own times (cp -p): when they were written, and so how long anything waits, is not known",
+        Confidence::kPossible);
+    finding.doubt(
         any([](const Waiter& waiter) { return waiter.entry != nullptr && waiter.entry->number_guessed; }),
-        "a larger TORCH_FR_BUFFER_SIZE: which send belongs to which receive is counted from a beginning that is lost");
+        "a larger TORCH_FR_BUFFER_SIZE: which send belongs to which receive is counted from a beginning that is lost",
+        Confidence::kPossible);
 }
 
 void doubt_end(const Process& process, Finding& finding) {
@@ -425,18 +407,17 @@ void doubt_end(const Process& process, Finding& finding) {
 }
 
 void doubt_culprits_of_cycle(const Run& run, const std::vector<int>& ranks, bool by_prediction, Finding& finding) {
-    finding.confidence = std::min(finding.confidence, Confidence::kLikely);
     for (const int rank : ranks) {
         const Process* process = process_of_rank(run, rank);
         if (!by_prediction && process != nullptr && process->overwritten != 0) {
-            finding.would_confirm.push_back(larger_ring_text(*process) + ", and with them its earlier order");
+            finding.depends_on(larger_ring_text(*process) + ", and with them its earlier order");
             break;
         }
     }
-    finding.would_confirm.emplace_back(
-        by_prediction ? "more ranks to compare: each order has as many ranks; which is wrong is inferred from "
-                        "earlier calls"
-                      : "the order that the program intends: the record does not show which of them is wrong");
+    finding.depends_on(by_prediction
+                           ? "more ranks to compare: each order has as many ranks; which is wrong is inferred from "
+                             "earlier calls"
+                           : "the order that the program intends: the record does not show which of them is wrong");
 }
 
 }  // namespace titan::analyzer

@@ -153,8 +153,8 @@ void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
         for (Finding& finding : findings) {
             if (finding.hangs) {
                 finding.evidence.push_back(quoted(said));
-                finding.doubt(true,
-                              phrase("the dump or ring of {}: NCCL's RAS considers it dead", rank_fact(said.rank)));
+                finding.depends_on(phrase("the dump or ring of {}: NCCL's RAS considers it dead", rank_fact(said.rank)),
+                                   Confidence::kPossible);
             }
         }
         return;

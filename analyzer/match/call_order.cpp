@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "host/words.h"
 #include "layout.h"
@@ -137,49 +136,6 @@ bool are_siblings(const Run& run, uint32_t first, uint32_t second) {
 bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t place) {
     const Place made = CallFinder(run, later).find(run.processes[process]);
     return made.made == Made::kYes && made.at > place;
-}
-
-bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t second) {
-    constexpr size_t kCompared = 64;
-    const auto log_in = [](const Process& process, uint32_t communicator) -> const CallLog* {
-        const auto member = std::find_if(process.members.begin(), process.members.end(), [&](const Member& candidate) {
-            return candidate.communicator == communicator;
-        });
-        return member == process.members.end() ? nullptr : &member->call_log;
-    };
-    // The newest call of the other communicator before that place; none if it is not recorded.
-    const auto newest_before = [](const CallLog& log, uint32_t place) -> std::optional<uint64_t> {
-        size_t low = 0;
-        size_t high = log.size();
-        while (low < high) {
-            const size_t middle = low + (high - low) / 2;
-            (log.place(middle) < place ? low : high) = log.place(middle) < place ? middle + 1 : middle;
-        }
-        return low == 0 ? std::nullopt : std::optional(log.sequence(low - 1));
-    };
-    const CallLog* a_first = log_in(a, first);
-    const CallLog* b_first = log_in(b, first);
-    const CallLog* a_second = log_in(a, second);
-    const CallLog* b_second = log_in(b, second);
-    if (a_first == nullptr || b_first == nullptr || a_second == nullptr || b_second == nullptr) {
-        return false;
-    }
-    // Goes back from the newest call: a program that skipped a call once stays apart by the same distance.
-    std::optional<int64_t> apart;
-    for (size_t i = a_first->size(); i-- > 0 && a_first->size() - i <= kCompared;) {
-        const auto in_b = b_first->find(a_first->sequence(i));
-        const auto a_before = newest_before(*a_second, a_first->place(i));
-        const auto b_before = in_b ? newest_before(*b_second, *in_b) : std::nullopt;
-        if (!a_before || !b_before) {
-            continue;
-        }
-        const auto difference = static_cast<int64_t>(*a_before) - static_cast<int64_t>(*b_before);
-        if (difference != 0 && apart.value_or(difference) != difference) {
-            return true;
-        }
-        apart = apart.value_or(difference);
-    }
-    return false;
 }
 
 OrderVote vote_on_order(const Run& run, CallPlace a, CallPlace b) {

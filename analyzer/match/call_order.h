@@ -33,10 +33,6 @@ std::string order_of_few_text(const std::vector<int>& ranks, const OrderVote& vo
 // Did the process make that call, or one like it on a sibling, after that place in its history?
 bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t place);
 
-// Did the two processes interleave their calls on two communicators now in one way, now in another? Then threads of
-// their own make them, and that one of the calls comes first tells nothing.
-bool keeps_no_order(const Process& a, const Process& b, uint32_t first, uint32_t second);
-
 // "dp" of "dp0" and "dp:3". Empty where the name tells no role ("pg:14": a process group without a description).
 std::string_view role_in(std::string_view name);
 // That role; where there is none the name, and of a communicator without a name its size.

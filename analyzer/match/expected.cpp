@@ -55,6 +55,12 @@ Past Past::of_thread(const Process& process, uint32_t place) {
             })};
 }
 
+Past Past::of_pair(const Process& process, const Entry& call) {
+    return {process, newest_places(process.history, [&](const CallSignature& other) {
+                return other.row == call.row && other.kind == call.kind && other.peer == call.peer;
+            })};
+}
+
 Past Past::of_member(const Process& process, const Member& member, size_t end) {
     std::vector<uint32_t> places;
     for (size_t i = end - std::min(end, kMaxHistory); i < end; ++i) {
@@ -113,6 +119,11 @@ std::optional<size_t> Past::usual(size_t i) const {
     return unanimous && seen >= kShortSeen ? always : std::nullopt;
 }
 
+const CallSignature* Past::next() const {
+    const auto expected = usual(size());
+    return expected ? &(*this)[*expected] : nullptr;
+}
+
 std::optional<Edit> Past::edit_at(size_t i) const {
     constexpr size_t kClearly = 3;
     constexpr size_t kLeftOut = 8;  // the sends and receives of a group, for instance
@@ -144,22 +155,22 @@ std::optional<Edit> Past::edit_at(size_t i) const {
     return edit;
 }
 
-Precedent precedent_of(const Process& process, const Entry& entry) {
-    const Past past = Past::of_thread(process, entry.place);
-    const auto i = past.find(entry.place);
-    if (!i || !past.usual(*i)) {
-        return Precedent::kUnknown;
-    }
-    return past.edit_at(*i) ? Precedent::kDeviates : Precedent::kAsBefore;
+std::optional<Edit> own_edit(const Process& process, const Entry& call) {
+    const Past past = Past::of_thread(process, call.place);
+    const auto i = past.find(call.place);
+    return i ? past.edit_at(*i) : std::nullopt;
 }
 
 const CallSignature* expected_next(const Process& process) {
     if (process.history.size() == 0) {
         return nullptr;
     }
-    const Past past = Past::of_thread(process, process.history.size() - 1);
-    const auto expected = past.usual(past.size());
-    return expected ? &past[*expected] : nullptr;
+    return Past::of_thread(process, process.history.size() - 1).next();
+}
+
+const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
+    const Member& member = run.member(ref);
+    return Past::of_member(run.process(ref), member, member.call_log.lower_bound(sequence)).next();
 }
 
 namespace {

@@ -34,6 +34,8 @@ class Past {
     Past(const Process& process, std::vector<uint32_t> places);
     // Calls of the thread that made this one, or of all threads where only one makes calls.
     static Past of_thread(const Process& process, uint32_t place);
+    // Sends, or receives, of this call's member with its peer.
+    static Past of_pair(const Process& process, const Entry& call);
     // Collectives of a member before the one with index `end` in its log.
     static Past of_member(const Process& process, const Member& member, size_t end);
 
@@ -44,6 +46,8 @@ class Past {
     std::optional<size_t> find(uint32_t place) const;
     // The earlier call in the place of this one, or of the next one after the newest.
     std::optional<size_t> usual(size_t i) const;
+    // The earlier call in the place of the next one; null where that tells nothing.
+    const CallSignature* next() const;
     // The edit at this call; none where nothing clearly different is expected. A call that was made there again since
     // has become usual.
     std::optional<Edit> edit_at(size_t i) const;
@@ -57,11 +61,12 @@ class Past {
     std::vector<uint32_t> tokens_;  // equal where the calls are
 };
 
-// Compares a call with what the process did before in the same place.
-enum class Precedent : uint8_t { kUnknown, kAsBefore, kDeviates };
-Precedent precedent_of(const Process& process, const Entry& entry);
+// The edit at a call, by what its thread did before.
+std::optional<Edit> own_edit(const Process& process, const Entry& call);
 // The earlier call in the place of the process's next one. Null if that tells nothing.
 const CallSignature* expected_next(const Process& process);
+// The same of the collective that a member makes at `sequence`.
+const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence);
 
 // The edit of the only one among `ranks` (global) that has one in its calls on these communicators; none where several
 // or none have. Siblings of the communicators count as the same.

@@ -1,7 +1,6 @@
 #include "shift.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "expected.h"
 #include "match.h"
@@ -33,14 +32,6 @@ Agreement compare_from(const Run& run, MemberRef a, uint64_t from_a, MemberRef b
     return agreement;
 }
 
-// The index in the member's log of the call that its own history leads one to expect at `sequence`.
-std::optional<size_t> expected_place(const Run& run, MemberRef ref, uint64_t sequence) {
-    const size_t end = run.member(ref).call_log.lower_bound(sequence);
-    const Past past = Past::of_member(run.process(ref), run.member(ref), end);
-    const auto expected = past.usual(past.size());
-    return expected ? std::optional(end - past.size() + *expected) : std::nullopt;
-}
-
 // Do the two stretches belong to the same steps, as far as both tell?
 bool steps_agree(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint64_t from_b) {
     for (size_t i = 0; i < kLookahead; ++i) {
@@ -53,31 +44,17 @@ bool steps_agree(const Run& run, MemberRef a, uint64_t from_a, MemberRef b, uint
     return true;
 }
 
-// Are the calls of `suspect` from `at` on what the history of `reference` leads one to expect from `sequence` on?
-bool goes_on_as_expected(const Run& run, MemberRef suspect, uint64_t at, MemberRef reference, uint64_t sequence) {
-    const auto expected = expected_place(run, reference, sequence);
+// Does the past of `reference` lead one to expect the suspect's call there, after its own? `in_step`: the two calls are
+// known to be of one step.
+bool is_next(const Run& run, MemberRef suspect, uint64_t at, MemberRef reference, bool in_step) {
+    const Process& process = run.process(reference);
     const CallLog& log = run.member(reference).call_log;
-    if (expected && *expected > 0) {
-        const auto& steps = run.process(reference).history.steps;
-        const bool new_step = steps.at(log.place(*expected)) > steps.at(log.place(*expected - 1));
-        const int32_t before = step_at(run.process(reference), run.member(reference), sequence - 1);
-        const int32_t here = step_at(run.process(suspect), run.member(suspect), at);
-        if (before >= 0 && here >= 0 && (here > before) != new_step) {
-            return false;
-        }
-    }
-    size_t agreed = 0;
-    const size_t end = log.lower_bound(sequence);
-    for (size_t place = expected.value_or(end); place < end; ++place, ++agreed) {
-        const CallSignature* call = run.process(suspect).signature_at(run.member(suspect), at + agreed);
-        if (call == nullptr) {
-            break;
-        }
-        if (!same_arguments(*call, run.process(reference).history[log.place(place)])) {
-            return false;
-        }
-    }
-    return agreed > 0;
+    const Past past = Past::of_member(process, run.member(reference), log.lower_bound(at + 1));
+    const auto next = past.usual(past.size());
+    const auto& steps = process.history.steps;
+    const bool begins_step = next && *next > 0 && steps.at(past.place(*next)) > steps.at(past.place(*next - 1));
+    const CallSignature* const here = run.process(suspect).signature_at(run.member(suspect), at);
+    return next && here != nullptr && same_arguments(*here, past[*next]) && !(in_step && begins_step);
 }
 
 // Did the second call ever follow the first one before?
@@ -157,7 +134,7 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
         return {.shift = Shift::kSkipped, .by_prediction = true, .by_step = true};
     }
     // If the others have not issued their next call yet: would it be the one that the suspect makes now?
-    const bool by_prediction = skipped.compared == 0 && goes_on_as_expected(run, suspect, at, reference, at + 1);
+    const bool by_prediction = skipped.compared == 0 && is_next(run, suspect, at, reference, steps_known);
     if (!skipped_fits && !by_prediction) {
         return {.shift = extra_fits ? Shift::kExtra : Shift::kNone,
                 .by_threads = extra_fits && may_be_early(run, suspect, reference, at),
@@ -166,11 +143,6 @@ ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, 
     // A step that repeats: with one call left out its sequence looks the same as with one made twice.
     return {
         .shift = Shift::kSkipped, .by_prediction = by_prediction, .or_extra = extra_fits, .is_told = tells(skipped)};
-}
-
-const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
-    const auto place = expected_place(run, ref, sequence);
-    return place ? &run.process(ref).history[run.member(ref).call_log.place(*place)] : nullptr;
 }
 
 }  // namespace titan::analyzer

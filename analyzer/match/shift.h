@@ -20,7 +20,4 @@ struct ShiftVerdict {
 // One skipped or extra call explains a whole shifted sequence; a substituted call leaves the rest in step.
 ShiftVerdict find_shift(const Run& run, MemberRef suspect, MemberRef reference, uint64_t at);
 
-// The call that the member's own history leads one to expect at `sequence`; null where it tells nothing.
-const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence);
-
 }  // namespace titan::analyzer

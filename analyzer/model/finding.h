@@ -58,10 +58,6 @@ constexpr std::string_view name_of(Confidence confidence) {
     return confidence == Confidence::kCertain ? "certain" : confidence == Confidence::kLikely ? "likely" : "possible";
 }
 
-constexpr Confidence lower(Confidence confidence) {
-    return confidence == Confidence::kCertain ? Confidence::kLikely : Confidence::kPossible;
-}
-
 // One step around a ring of waits.
 struct CycleStep {
     int rank = -1;
@@ -109,11 +105,17 @@ struct Finding {
     bool since_known() const { return hangs && since_ns > 0 && since_ns < kLatestNs; }
     // What a rank does of which no dump and no ring is there.
     void note_no_record(int rank) { rank_state[rank] = brief_state[rank] = "no dump and no ring: unknown"; }
-    // Adds a reason for doubt, put as what would settle it. Without one the finding is as sure as before.
-    void doubt(bool doubtful, const Sentence& what_would_settle_it) {
+    // Adds a fact that the finding depends on and that is not known, put as what would settle it: the finding is no
+    // surer than its weakest fact.
+    void depends_on(const Sentence& unknown, Confidence at_most = Confidence::kLikely) {
+        confidence = std::min(confidence, at_most);
+        if (std::find(would_confirm.begin(), would_confirm.end(), unknown) == would_confirm.end()) {
+            would_confirm.push_back(unknown);
+        }
+    }
+    void doubt(bool doubtful, const Sentence& unknown, Confidence at_most = Confidence::kLikely) {
         if (doubtful) {
-            confidence = lower(confidence);
-            would_confirm.push_back(what_would_settle_it);
+            depends_on(unknown, at_most);
         }
     }
 };

@@ -92,19 +92,15 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
     }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);
-    const Precedent of_absent = made ? precedent_of(process, *made) : Precedent::kUnknown;
-    const Precedent of_waiter = precedent_of(run.process(waiter.member), *waiter.entry);
-    if (of_absent == Precedent::kDeviates && of_waiter != Precedent::kDeviates) {
-        return SkipVerdict::kSkipped;
-    }
-    if (of_absent == Precedent::kAsBefore && of_waiter == Precedent::kDeviates) {
-        return SkipVerdict::kWaiterIsOdd;
+    const bool absent_deviates = made && own_edit(process, *made);
+    if (absent_deviates != own_edit(run.process(waiter.member), *waiter.entry).has_value()) {
+        return absent_deviates ? SkipVerdict::kSkipped : SkipVerdict::kWaiterIsOdd;
     }
     if (collective) {
         return SkipVerdict::kUndecided;
     }
     const SkipVerdict odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
-    return odd == SkipVerdict::kNo && of_absent != Precedent::kAsBefore ? SkipVerdict::kUndecided : odd;
+    return odd == SkipVerdict::kNo && absent_deviates ? SkipVerdict::kUndecided : odd;
 }
 
 // Some other rank made that call, too, and not the missing one before it: it does not replace the missing one.
@@ -187,8 +183,8 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
         if (i + 1 == size || process.history.steps.at(past.place(i)) < node.waiting.front().entry->step) {
             continue;
         }
-        const auto expected = past.usual(i);
-        if (expected && missing.is(past[*expected]) && !others_made_it_first(run, absent, past.place(i), node)) {
+        const auto edit = past.edit_at(i);
+        if (edit && missing.is(edit->instead.front()) && !others_made_it_first(run, absent, past.place(i), node)) {
             return true;
         }
     }
@@ -197,9 +193,7 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
 
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made) {
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
-    const Past past = Past::of_thread(run.process(absent), made.place);
-    const auto i = past.find(made.place);
-    const auto edit = i ? past.edit_at(*i) : std::nullopt;
+    const auto edit = own_edit(run.process(absent), made);
     return edit && std::any_of(edit->instead.begin(), edit->instead.end(),
                                [&](const CallSignature& call) { return missing.is(call); });
 }
@@ -337,8 +331,7 @@ SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& or
             const CallSignature* same = member == nullptr ? nullptr : process.signature_at(*member, later.sequence);
             // The same number in another step, or with other arguments, is another call: one of them left one out.
             if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
-                step_at(process, *member, later.sequence) == later.step &&
-                !keeps_no_order(process, other, node.communicator, member->communicator)) {
+                step_at(process, *member, later.sequence) == later.step) {
                 const CallPlace made{member->communicator, later.sequence};
                 const SkipVerdict verdict = who_is_odd(run, absent, *member, node, waiter, made);
                 return {verdict, waiter.member, made.communicator, made.sequence};

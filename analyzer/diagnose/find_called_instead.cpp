@@ -1,0 +1,166 @@
+// A rank waits in a call that nobody else comes to, while others wait for a call that it owes: it made the one instead
+// of the other. The peer is the wrong one, or the communicator, or the call is the creation of one.
+#include "finders.h"
+
+#include <algorithm>
+
+#include "break_tie.h"
+#include "explain.h"
+#include "host/words.h"
+#include "host_threads.h"
+#include "skipped_call.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint64_t kUsualCalls = 3;
+
+bool is_held_by(const Absence& absence, uint32_t node) {
+    return std::find(absence.held_by.begin(), absence.held_by.end(), node) != absence.held_by.end();
+}
+
+// The peer is held in calls that it always made there: it is not on its way to this send or receive.
+bool is_unexpected_by_the_peer(const Evidence& evidence, const WaitNode& node) {
+    if (node.absent.size() != 1 || node.lost || node.absent.front().reason != AbsenceReason::kNotIssued) {
+        return false;
+    }
+    const Absence& peer = node.absent.front();
+    return !evidence.run.process(peer.member).is_gone() && !peer.held_by.empty() &&
+           std::none_of(peer.held_by.begin(), peer.held_by.end(),
+                        [&](uint32_t holder) { return deviates_in(evidence, holder, peer.member.process); });
+}
+
+// The only collective that was ever called there, among sends and receives. A new communicator has a first call, too.
+bool is_alone_on_its_communicator(const Evidence& evidence, const WaitNode& node) {
+    const std::vector<MemberRef>& members = evidence.run.communicators[node.communicator].members;
+    return members.size() > 1 && !node.lost &&
+           node.sequence == evidence.run.process(node.waiting.front().member).sees.first_number &&
+           std::any_of(members.begin(), members.end(),
+                       [&](MemberRef member) {
+                           return !evidence.run.member(member).sent.empty() ||
+                                  !evidence.run.member(member).received.empty();
+                       }) &&
+           std::all_of(members.begin(), members.end(), [&](MemberRef member) {
+               return member == node.waiting.front().member || evidence.run.member(member).issued == 0;
+           });
+}
+
+// One rank waits in it, and nobody is on the way to it.
+bool is_met_by_nobody(const Evidence& evidence, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    if (evidence.hang_of[index] != Hang::kByTime || node.waiting.size() != 1) {
+        return false;
+    }
+    switch (node.kind) {
+        case WaitKind::kCollective: return is_alone_on_its_communicator(evidence, node);
+        case WaitKind::kPointToPoint: return is_unexpected_by_the_peer(evidence, node);
+        case WaitKind::kCreation: break;
+    }
+    return node.sequence == kNoSequence && node.finished.empty() && evidence.all_are_held();
+}
+
+// Is the call that the rank owes the one that it means with what it made?
+bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Absence& absence) {
+    const WaitNode& node = evidence.graph.nodes[owed];
+    const Waiter& caller = evidence.graph.nodes[made].waiting.front();
+    const Process& process = evidence.run.process(caller.member);
+    switch (evidence.graph.nodes[made].kind) {
+        case WaitKind::kCollective: {
+            const Entry* const call = node.kind == WaitKind::kCollective ? node.waiting.front().entry : nullptr;
+            return call != nullptr && is_held_by(absence, made) && call->kind == caller.entry->kind &&
+                   call->count == caller.entry->count && call->datatype == caller.entry->datatype &&
+                   call->reduction == caller.entry->reduction && node.sequence > process.sees.first_number;
+        }
+        case WaitKind::kPointToPoint: {
+            const Entry& call = *caller.entry;
+            const bool first_ever = call.sequence == 0 && !call.number_guessed && process.overwritten == 0;
+            return node.kind == WaitKind::kPointToPoint && absence.member == caller.member &&
+                   (absence.comm_rank == node.source) == (call.kind == OpKind::kSend) &&
+                   (in_place_of(evidence.run, absence.member, node, call) ||
+                    (first_ever && node.sequence >= kUsualCalls));
+        }
+        case WaitKind::kCreation: break;
+    }
+    const auto creation = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
+        return entry.row == caller.member.row && is_creation(entry.kind);
+    });
+    return is_held_by(absence, made) && creation != process.entries.rend() &&
+           in_place_of(evidence.run, absence.member, node, *creation);
+}
+
+// The node in which others wait for what the rank made otherwise. A creation has no like: the only call that is owed is
+// meant, too.
+uint32_t owed_instead(const Evidence& evidence, uint32_t made) {
+    const MemberRef caller = evidence.graph.nodes[made].waiting.front().member;
+    std::vector<uint32_t> owed;
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        for (const Absence& absence : evidence.graph.nodes[index].absent) {
+            if (index == made || !evidence.hangs(index) || absence.reason != AbsenceReason::kNotIssued ||
+                absence.member.process != caller.process || absence.member.row == kNoIndex) {
+                continue;
+            }
+            if (is_meant(evidence, made, index, absence)) {
+                return index;
+            }
+            if (is_held_by(absence, made)) {
+                owed.push_back(index);
+            }
+        }
+    }
+    return evidence.graph.nodes[made].kind == WaitKind::kCreation && owed.size() == 1 ? owed.front() : kNone;
+}
+
+Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
+    const WaitNode& node = evidence.graph.nodes[made];
+    const bool pair = evidence.graph.nodes[owed].kind == WaitKind::kPointToPoint;
+    Finding finding = evidence.finding_at(pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived,
+                                          node.kind == WaitKind::kPointToPoint ? made : owed);
+    const Sentence rank = rank_fact(evidence.run.member(node.waiting.front().member).global_rank);
+    const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[owed]);
+    const std::string_view wait = verb_form(waiting.size(), "waits", "wait");
+    const Sentence call = node_fact(evidence.run, node);
+    const Sentence missing = node_fact(evidence.run, evidence.graph.nodes[owed]);
+    finding.ranks = {evidence.run.member(node.waiting.front().member).global_rank};
+    if (node.kind == WaitKind::kCollective) {
+        evidence.show_waits({made, owed}, finding);
+        finding.summary = phrase(
+            "{} called {}, where there were only sends and receives before, while {} {} for the same call of it, {}",
+            rank, call, ranks_fact(waiting), wait, missing);
+        finding.depends_on(
+            phrase("the program: that {} means the other communicator is inferred from equal arguments", rank));
+    } else if (node.kind == WaitKind::kPointToPoint) {
+        evidence.show_waits({made, owed}, finding);
+        const Sentence peer = rank_fact(node.absent.front().global_rank);
+        finding.summary =
+            phrase("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}", rank, call,
+                   peer, node.waiting.front().entry->kind == OpKind::kSend ? "sent to" : "received from",
+                   ranks_fact(waiting), wait, missing);
+        finding.evidence.push_back(phrase("{} has not made its half, and does what it always did there", peer));
+        finding.depends_on(phrase(
+            "the program: that {} means another peer is inferred from the order of its earlier calls alone", rank));
+    } else {
+        evidence.show_waits({owed, made}, finding);
+        finding.summary = phrase("{} is in {}, which nobody else comes to, while {} {} for it in {}", rank, call,
+                                 ranks_fact(waiting), wait, missing);
+        finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
+        finding.depends_on(
+            phrase("the program: which ranks {} expects there; another rank may have skipped its side", rank),
+            Confidence::kPossible);
+    }
+    return finding;
+}
+
+}  // namespace
+
+void find_called_instead(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    for (uint32_t made = 0; made < evidence.graph.nodes.size(); ++made) {
+        const bool is_open = !explained.nodes[made] && is_met_by_nobody(evidence, made);
+        const uint32_t owed = is_open ? owed_instead(evidence, made) : kNone;
+        if (owed != kNone) {
+            evidence.tell_cause({made, owed}, finding_of(evidence, made, owed), explained, findings);
+        }
+    }
+}
+
+}  // namespace titan::analyzer
