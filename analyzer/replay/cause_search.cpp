@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kMostSamples = 256;  // of a slot
 constexpr double kLeastShareOfSampled = 0.03;
 constexpr double kStruckAsOthers = 0.3;  // of what the rank has that is struck most
+constexpr double kStruckAtFirst = 0.25;  // of what the step has that is struck most
 constexpr double kLeastShareOfFilledIn = 0.02;
 constexpr double kLeastOthers = 5;            // steps that tell what is usual in a rank
 constexpr double kLeastShareOfOthers = 0.15;  // and share of all steps
@@ -106,25 +107,6 @@ void CauseSearch::find_usual_slots() {
     }
 }
 
-RankSteps CauseSearch::usual_of_peers(const RankSteps& values) const {
-    RankSteps usual(ranks(), steps());
-    for (const std::vector<size_t>& peers : ranks_by_role(graph)) {
-        for (size_t s = 0; s < steps() && !peers.empty(); ++s) {
-            const double middle = values.middle_of(peers, s);
-            for (const size_t r : peers) {
-                usual.at(r, s) = middle;
-            }
-        }
-        if (peers.size() == 1) {
-            const double own = median_of(values.of_rank(peers.front()));
-            for (size_t s = 0; s < steps(); ++s) {
-                usual.at(peers.front(), s) = own;
-            }
-        }
-    }
-    return usual;
-}
-
 double CauseSearch::excess_ns(size_t rank, uint32_t node) const {
     const std::vector<float>& usual = usual_slot_ns_[graph.roles[rank]];
     const size_t slot = graph.nodes[node].slot;
@@ -140,11 +122,11 @@ RankSteps CauseSearch::surplus_ns() const {
             }
         });
         surplus.at(r, compared()) = std::max(0.0, graph.tail_ns[r]);
-        for (size_t s = 0; s < steps(); ++s) {
-            const double explained_ns = work.work_ns.at(r, s) - left_ns.at(r, s);
-            surplus.at(r, s) = std::max(0.0, surplus.at(r, s) - std::max(0.0, explained_ns));
-        }
     }
+    surplus.for_each([&](size_t r, size_t s, double& ns) {
+        const double explained_ns = work.work_ns.at(r, s) - left_ns.at(r, s);
+        ns = std::max(0.0, ns - std::max(0.0, explained_ns));
+    });
     return surplus;
 }
 
@@ -310,12 +292,9 @@ bool CauseSearch::add(SlowCause cause, const Durations& without) {
 
 // What a cause takes from a step may show in the step behind, too.
 std::vector<uint32_t> CauseSearch::steps_spared_by(const RankSteps& amounts_ns) const {
-    std::vector<double> of_steps;
-    for (size_t s = 0; s < compared(); ++s) {
-        const std::vector<double> here = amounts_ns.of_step(s);
-        of_steps.push_back(std::accumulate(here.begin(), here.end(), 0.0));
-    }
-    const double least_ns = kSpared * *std::max_element(of_steps.begin(), of_steps.end());
+    std::vector<double> of_steps(steps(), 0);
+    amounts_ns.for_each([&](size_t, size_t s, double ns) { of_steps[s] += ns; });
+    const double least_ns = kSpared * *std::max_element(of_steps.begin(), of_steps.end() - 1);
     std::vector<uint32_t> spared;
     for (size_t s = 0; s < compared(); ++s) {
         if (of_steps[s] <= least_ns && (s == 0 || of_steps[s - 1] <= least_ns)) {
@@ -334,11 +313,7 @@ bool CauseSearch::add(SlowCause cause, const RankSteps& amounts_ns, const Durati
     if (!add(std::move(cause), without)) {
         return false;
     }
-    for (size_t r = 0; r < ranks(); ++r) {
-        for (size_t s = 0; s < steps(); ++s) {
-            left_ns.at(r, s) = std::max(0.0, left_ns.at(r, s) - amounts_ns.at(r, s));
-        }
-    }
+    left_ns.for_each([&](size_t r, size_t s, double& ns) { ns = std::max(0.0, ns - amounts_ns.at(r, s)); });
     return true;
 }
 
@@ -347,14 +322,8 @@ std::optional<int64_t> CauseSearch::since(size_t step) const {
 }
 
 std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {
-    std::vector<double> sums;
-    for (size_t r = 0; r < ranks(); ++r) {
-        double sum_ns = 0;
-        for (size_t s = 0; s < steps(); ++s) {
-            sum_ns += amounts_ns.at(r, s);
-        }
-        sums.push_back(sum_ns);
-    }
+    std::vector<double> sums(ranks(), 0);
+    amounts_ns.for_each([&](size_t r, size_t, double ns) { sums[r] += ns; });
     const double most_ns = *std::max_element(sums.begin(), sums.end());
     std::vector<int> struck;
     for (size_t r = 0; r < ranks(); ++r) {
@@ -367,18 +336,10 @@ std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {
 }
 
 std::optional<int64_t> CauseSearch::since(const RankSteps& amounts_ns) const {
-    double most_ns = 0;
-    for (const double amount_ns : amounts_ns.all()) {
-        most_ns = std::max(most_ns, amount_ns);
-    }
-    for (size_t s = 0; s < steps(); ++s) {
-        for (size_t r = 0; r < ranks(); ++r) {
-            if (amounts_ns.at(r, s) > 0.25 * most_ns) {
-                return since(s);
-            }
-        }
-    }
-    return std::nullopt;
+    const double least_ns = kStruckAtFirst * *std::max_element(amounts_ns.all().begin(), amounts_ns.all().end());
+    size_t first = steps();
+    amounts_ns.for_each([&](size_t, size_t s, double ns) { first = ns > least_ns ? std::min(first, s) : first; });
+    return first == steps() ? std::nullopt : since(first);
 }
 
 }  // namespace titan::analyzer

@@ -89,9 +89,7 @@ RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const
         const bool is_struck = std::any_of(own_ns.begin(), own_ns.end(), [](double ns) { return ns > 0; });
         for (size_t s = 0; is_struck && s < search.steps(); ++s) {
             const double above_ns = spent_ns.at(r, s) - base_ns;
-            if (above_ns >= least_ns) {
-                strokes.at(r, s) = takes == Takes::kItsTime ? above_ns : kAll;
-            }
+            strokes.at(r, s) = above_ns < least_ns ? 0 : takes == Takes::kItsTime ? above_ns : kAll;
         }
     }
     return strokes;
@@ -108,15 +106,13 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
     size_t struck = 0;
     double most_ns = 0;
     double calls = 0;
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        for (size_t s = 0; s < search.steps(); ++s) {
-            if (delays_ns.at(r, s) > 0) {
-                ++struck;
-                most_ns = std::max(most_ns, spent_ns.at(r, s));
-                calls += search.work.memory_calls.at(r, s);
-            }
+    delays_ns.for_each([&](size_t r, size_t s, double ns) {
+        if (ns > 0) {
+            ++struck;
+            most_ns = std::max(most_ns, spent_ns.at(r, s));
+            calls += search.work.memory_calls.at(r, s);
         }
-    }
+    });
     const size_t all = cause.ranks.size() * search.compared();
     cause.evidence.push_back(fmt::format("{} take up to {} in a step, in {} of {} steps of {}", row.words,
                                          fine_duration_text(most_ns), std::min(struck, all), all,
@@ -132,12 +128,10 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
 }
 
 bool is_in_most_steps(const RankSteps& delays_ns) {
-    size_t struck = 0;
-    for (size_t s = 0; s < delays_ns.steps(); ++s) {
-        const std::vector<double> here = delays_ns.of_step(s);
-        struck += std::any_of(here.begin(), here.end(), [](double ns) { return ns > 0; }) ? 1 : 0;
-    }
-    return static_cast<double>(struck) > kOften * static_cast<double>(delays_ns.steps());
+    std::vector<bool> struck(delays_ns.steps(), false);
+    delays_ns.for_each([&](size_t, size_t s, double ns) { struck[s] = struck[s] || ns > 0; });
+    return static_cast<double>(std::count(struck.begin(), struck.end(), true)) >
+           kOften * static_cast<double>(struck.size());
 }
 
 // Where a few have most of it, what all have a little of is a cause of its own.
@@ -150,12 +144,11 @@ void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_ofte
     const std::vector<int> most = search.struck_ranks(of_most);
     RankSteps of_others(search.ranks(), search.steps());
     const bool are_few = !row.of_all && static_cast<double>(most.size()) < kFew * static_cast<double>(search.ranks());
-    for (size_t r = 0; are_few && r < search.ranks(); ++r) {
-        const bool is_other = !std::binary_search(most.begin(), most.end(), search.rank_number(r));
-        for (size_t s = 0; is_other && s < search.steps(); ++s) {
-            std::swap(of_most.at(r, s), of_others.at(r, s));
+    of_most.for_each([&](size_t r, size_t s, double& ns) {
+        if (are_few && !std::binary_search(most.begin(), most.end(), search.rank_number(r))) {
+            std::swap(ns, of_others.at(r, s));
         }
-    }
+    });
     tell(search, row, of_most);
     if (of_others.sum() > 0) {
         tell(search, row, of_others);

@@ -9,6 +9,7 @@
 #include "cause_search.h"
 #include "host/words.h"
 #include "patterns.h"
+#include "peers.h"
 #include "robust.h"
 
 namespace titan::analyzer {
@@ -38,14 +39,11 @@ constexpr size_t kLeastUnevenSteps = 12;  // fewer do not tell that work is unev
 constexpr double kRegular = 0.8;          // share of the distances between strokes
 constexpr double kAllPause = 0.5;         // share of the ranks
 
-// What a rank is longer by than its peers in the steps in which it stands out, if these are few.
-RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseLimits limits) {
+// What a rank has too much in the steps in which it stands out, if these are few.
+RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns, PauseLimits limits) {
     RankSteps pauses_ns(search.ranks(), search.steps());
     for (size_t r = 0; r < search.ranks(); ++r) {
-        std::vector<double> longer_ns;
-        for (size_t s = 0; s < search.steps(); ++s) {
-            longer_ns.push_back(search.left_ns.at(r, s) - usual_ns.at(r, s));
-        }
+        const std::vector<double> longer_ns = excess_ns.of_rank(r);
         const double middle_ns = median_of(longer_ns);
         const double least_ns =
             std::max(limits.least * search.step_ns(), limits.stands_out * spread_of(longer_ns)) + middle_ns;
@@ -67,17 +65,15 @@ bool have_one_cause(const CauseSearch& search, const RankSteps& pauses_ns) {
     std::set<size_t> ranks;
     std::set<size_t> steps;
     size_t pauses = 0;
-    for (size_t r = 0; r < search.ranks(); ++r) {
+    pauses_ns.for_each([&](size_t r, size_t s, double ns) {
         all_hosts.insert(search.process(r).host);
-        for (size_t s = 0; s < search.steps(); ++s) {
-            if (pauses_ns.at(r, s) > 0) {
-                hosts.insert(search.process(r).host);
-                ranks.insert(r);
-                steps.insert(s);
-                ++pauses;
-            }
+        if (ns > 0) {
+            hosts.insert(search.process(r).host);
+            ranks.insert(r);
+            steps.insert(s);
+            ++pauses;
         }
-    }
+    });
     return (hosts.size() == 1 && all_hosts.size() > 1) ||
            static_cast<double>(pauses) > kTogetherShare * static_cast<double>(ranks.size() * steps.size());
 }
@@ -89,13 +85,13 @@ struct Pauses {
 };
 
 Pauses count_pauses(const RankSteps& pauses_ns) {
+    std::vector<size_t> times(pauses_ns.ranks(), 0);
+    pauses_ns.for_each([&](size_t r, size_t, double ns) { times[r] += ns > 0 ? 1 : 0; });
     Pauses count;
-    for (size_t r = 0; r < pauses_ns.ranks(); ++r) {
-        const std::vector<double> own = pauses_ns.of_rank(r);
-        const auto times = static_cast<size_t>(std::count_if(own.begin(), own.end(), [](double ns) { return ns > 0; }));
-        count.ranks += times != 0 ? 1 : 0;
-        count.times += times;
-        count.most = std::max(count.most, times);
+    for (const size_t of_rank : times) {
+        count.ranks += of_rank != 0 ? 1 : 0;
+        count.times += of_rank;
+        count.most = std::max(count.most, of_rank);
     }
     return count;
 }
@@ -103,15 +99,11 @@ Pauses count_pauses(const RankSteps& pauses_ns) {
 // The share of the pauses by which this is longer than on peers.
 double share_of_pauses(const CauseSearch& search, const RankSteps& pauses_ns, const RankSteps& part_ns) {
     double pause_ns = 0, of_part_ns = 0;
-    const RankSteps usual_ns = search.usual_of_peers(part_ns);
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        for (size_t s = 0; s < search.steps(); ++s) {
-            if (pauses_ns.at(r, s) > 0) {
-                pause_ns += pauses_ns.at(r, s);
-                of_part_ns += std::clamp(part_ns.at(r, s) - usual_ns.at(r, s), 0.0, pauses_ns.at(r, s));
-            }
-        }
-    }
+    const RankSteps excess_ns = Peers(search, Against::kAlike).excess_of(part_ns);
+    pauses_ns.for_each([&](size_t r, size_t s, double ns) {
+        pause_ns += ns;
+        of_part_ns += std::clamp(excess_ns.at(r, s), 0.0, ns);
+    });
     return pause_ns > 0 ? of_part_ns / pause_ns : 0;
 }
 
@@ -166,8 +158,8 @@ bool may_wait_for_others(const CauseSearch& search) {
 }  // namespace
 
 void find_pauses_of_ranks(CauseSearch& search) {
-    const RankSteps usual_ns = search.usual_of_peers(search.left_ns);
-    const RankSteps pauses_ns = pauses_of(search, usual_ns, kPlain);
+    const RankSteps excess_ns = Peers(search, Against::kAlike).excess_of(search.left_ns);
+    const RankSteps pauses_ns = pauses_of(search, excess_ns, kPlain);
     const Pauses pauses = count_pauses(pauses_ns);
     const bool are_long = median_pause_ns(pauses_ns) > search.step_ns();
     if (pauses.ranks < 2 || static_cast<double>(pauses.ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
@@ -187,7 +179,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
         const double cost_ns = search.cost_ns(search.without(pauses_ns));
         if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search) &&
             search.compared() >= kLeastUnevenSteps) {
-            search.add(std::move(cause), pauses_of(search, usual_ns, kLongWork));
+            search.add(std::move(cause), pauses_of(search, excess_ns, kLongWork));
         }
         return;
     }
@@ -203,31 +195,27 @@ void find_pauses_of_ranks(CauseSearch& search) {
         cause.evidence.emplace_back(
             "all at the same place of a step, as where it waits for data; no span says what for");
     }
-    search.add(std::move(cause), pauses_of(search, usual_ns, kSmall));
+    search.add(std::move(cause), pauses_of(search, excess_ns, kSmall));
 }
 
 void find_pauses_of_all(CauseSearch& search) {
     if (search.graph.has_unseen()) {  // steps differ by which of their calls were seen
         return;
     }
-    std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
-    RankSteps pauses_ns(search.ranks(), search.steps());
+    const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
+    RankSteps pauses_ns = search.left_ns;
+    std::vector<double> paused(search.steps(), 0);  // ranks, by step
+    pauses_ns.for_each([&](size_t r, size_t s, double& ns) {
+        const bool is_pause = ns - usual_ns[r] > 2 * kPlain.least * search.step_ns();
+        ns = is_pause ? ns - usual_ns[r] : 0;
+        paused[s] += is_pause ? 1 : 0;
+    });
+    const double most = kAllPause * static_cast<double>(search.ranks());
+    pauses_ns.for_each([&](size_t, size_t s, double& ns) { ns = paused[s] > most ? ns : 0; });
     std::vector<size_t> when;
     for (size_t s = 0; s < search.steps(); ++s) {
-        size_t paused = 0;
-        for (size_t r = 0; r < search.ranks(); ++r) {
-            const double longer_ns = search.left_ns.at(r, s) - usual_ns[r];
-            if (longer_ns > 2 * kPlain.least * search.step_ns()) {
-                pauses_ns.at(r, s) = longer_ns;
-                ++paused;
-            }
-        }
-        if (static_cast<double>(paused) > kAllPause * static_cast<double>(search.ranks())) {
+        if (paused[s] > most) {
             when.push_back(s);
-        } else {
-            for (size_t r = 0; r < search.ranks(); ++r) {
-                pauses_ns.at(r, s) = 0;
-            }
         }
     }
     const std::optional<double> every = period_of(when);

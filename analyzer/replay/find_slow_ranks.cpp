@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "excess_work.h"
 #include "host/words.h"
 #include "patterns.h"
+#include "peers.h"
 #include "robust.h"
 #include "what_is_slow.h"
 
@@ -36,7 +36,17 @@ struct Suspect {
 class SlowRanks {
   public:
     SlowRanks(CauseSearch& search, Against against)
-        : search_(search), of_hosts_(against == Against::kOtherHosts), excess_(search, against) {}
+        : search_(search),
+          of_hosts_(against == Against::kOtherHosts),
+          peers_(search, against),
+          work_ns_(peers_.excess_of(of_hosts_ && !search.graph.by_streams ? search.surplus_ns() : search.left_ns)),
+          host_late_ns_(peers_.excess_of(search.work.host_late_ns)),
+          keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
+          busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))) {
+        work_ns_.for_each([&](size_t r, size_t s, double& ns) {
+            ns = peers_.is_of_host_alone(r) ? std::min(search.left_ns.at(r, s), host_late_ns_.at(r, s)) : ns;
+        });
+    }
 
     void find() {
         std::vector<Suspect> suspects = all_suspects();
@@ -74,7 +84,7 @@ class SlowRanks {
             for (size_t s = 0; s < search_.steps(); ++s) {
                 double sum_ns = 0;
                 for (const size_t r : suspect.ranks) {
-                    sum_ns += excess_.work_ns(r, s);
+                    sum_ns += work_ns_.at(r, s);
                 }
                 suspect.excess_ns.push_back(sum_ns / static_cast<double>(suspect.ranks.size()));
             }
@@ -197,13 +207,13 @@ class SlowRanks {
         for (const size_t r : suspect.ranks) {
             double rank_ns = 0, host_ns = 0;
             for (size_t s = 0; s < search_.steps(); ++s) {
-                rank_ns += is_struck(suspect, s) ? excess_.work_ns(r, s) : 0;
+                rank_ns += is_struck(suspect, s) ? work_ns_.at(r, s) : 0;
                 host_ns += is_struck(suspect, s) ? suspect.excess_ns[s] : 0;
             }
             struck += rank_ns > kLikeItsHost * host_ns ? 1 : 0;
         }
         const bool is_by_host_alone = std::all_of(suspect.ranks.begin(), suspect.ranks.end(),
-                                                  [&](size_t r) { return excess_.is_of_host_alone(r); });
+                                                  [&](size_t r) { return peers_.is_of_host_alone(r); });
         const double least = is_by_host_alone ? kHalfOfHost : kMostOfHost;
         return static_cast<double>(struck) >= least * static_cast<double>(suspect.ranks.size()) &&
                (!is_by_host_alone || is_of_host(suspect));
@@ -214,7 +224,7 @@ class SlowRanks {
         SlowCause cause;
         for (const size_t r : suspect.ranks) {
             for (size_t s = 0; s < search_.steps(); ++s) {
-                amounts_ns.at(r, s) = is_struck(suspect, s) ? std::max(0.0, excess_.work_ns(r, s)) : 0;
+                amounts_ns.at(r, s) = is_struck(suspect, s) ? std::max(0.0, work_ns_.at(r, s)) : 0;
             }
             cause.ranks.push_back(search_.rank_number(r));
         }
@@ -253,10 +263,10 @@ class SlowRanks {
         for (const size_t r : suspect.ranks) {
             for (size_t s = 0; s < search_.steps(); ++s) {
                 if (is_struck(suspect, s)) {
-                    all_ns += excess_.work_ns(r, s);
-                    busy_ns += excess_.busy_ns(r, s);
-                    late_ns += excess_.host_late_ns(r, s);
-                    keeps_up_ns += excess_.keeps_up_ns(r, s);
+                    all_ns += work_ns_.at(r, s);
+                    busy_ns += busy_ns_.at(r, s);
+                    late_ns += host_late_ns_.at(r, s);
+                    keeps_up_ns += keeps_up_ns_.at(r, s);
                 }
             }
         }
@@ -267,7 +277,12 @@ class SlowRanks {
 
     CauseSearch& search_;
     const bool of_hosts_;
-    const ExcessWork excess_;
+    const Peers peers_;
+    // By how much each rank has more than its peers.
+    RankSteps work_ns_;
+    const RankSteps host_late_ns_;
+    const RankSteps keeps_up_ns_;
+    const RankSteps busy_ns_;
 };
 
 }  // namespace

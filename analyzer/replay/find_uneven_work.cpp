@@ -218,12 +218,8 @@ void find_uneven_sequences(CauseSearch& search) {
     cause.evidence.push_back(
         fmt::format("parts of a step (forward and backward) take longer together: correlation {:.2f}", together));
     if (search.add(std::move(cause), evenness.even)) {
-        for (size_t r = 0; r < search.ranks(); ++r) {
-            const double usual_ns = median_of(search.left_ns.of_rank(r));
-            for (size_t s = 0; s < search.steps(); ++s) {
-                search.left_ns.at(r, s) = usual_ns;
-            }
-        }
+        const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
+        search.left_ns.for_each([&](size_t r, size_t, double& ns) { ns = usual_ns[r]; });
     }
 }
 
