@@ -328,6 +328,7 @@ class SlowLinks {
         size_t first = search_.compared();
         const Route* worst = slow.front();
         std::set<int> ranks;
+        std::set<uint32_t> communicators;
         for (const Route* route : slow) {
             const double factor = route->usual_ns / route->slow_ns;
             for (size_t i = 0; i < route->nodes.size(); ++i) {
@@ -338,6 +339,7 @@ class SlowLinks {
             first = std::min(first, route->first_step);
             worst = route->slow_ns - route->usual_ns > worst->slow_ns - worst->usual_ns ? route : worst;
             const StepRoute& of = route->of;
+            communicators.insert(of.communicator);
             for (const MemberRef ref : search_.run.communicators[of.communicator].members) {
                 const Member& member = search_.run.member(ref);
                 if (member.global_rank >= 0 && (!of.is_pair() || member.rank == of.from || member.rank == of.to)) {
@@ -354,6 +356,15 @@ class SlowLinks {
             fmt::format("{} between {} takes {}, its like {} (typical ones, counted from the last arrival)",
                         format::name_of(of.kind), ranks_text(cause.ranks), fine_duration_text(worst->slow_ns),
                         fine_duration_text(worst->usual_ns)));
+        if (!of.is_pair()) {
+            cause.calls = {{communicators.begin(), communicators.end()},
+                           of.kind,
+                           of.bytes,
+                           search_.run.communicators[of.communicator].size,
+                           worst->slow_ns,
+                           worst->usual_ns,
+                           worst->slow_calls};
+        }
         search_.add(std::move(cause), without);
     }
 

@@ -1,5 +1,6 @@
 #include "meetings.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace titan::analyzer {
@@ -61,6 +62,8 @@ uint32_t Meetings::of(const Process& process, const CallSignature& call, uint32_
         graph_.meeting_route.push_back(
             route_of({key->communicator, key->from, key->to, pair ? OpKind::kSend : call.kind,
                       static_cast<uint8_t>(std::bit_width(bytes))}));
+        uint64_t& most_bytes = graph_.routes[graph_.meeting_route.back()].bytes;
+        most_bytes = std::max(most_bytes, bytes);
     }
     return meeting;
 }

@@ -50,6 +50,7 @@ struct StepRoute {
     int32_t to = -1;
     OpKind kind{};
     uint8_t size_bits = 0;  // bytes to a factor of 2
+    uint64_t bytes = 0;     // the most
 
     bool is_pair() const { return from >= 0; }
     bool is_exchange() const { return from >= 0 && from == to; }  // of one rank with several others

@@ -1,7 +1,6 @@
 #include "analyze_timing.h"
 
 #include "align_clocks.h"
-#include "bandwidth.h"
 #include "lateness.h"
 #include "patterns.h"
 #include "sampled_stacks.h"
@@ -19,7 +18,6 @@ Timing analyze_timing(const Run& run) {
     find_contradictions(run, lateness, timing);
     find_slow_parts(run, timing);
     find_sampled_parts(run, timing);
-    find_slow_collectives(run, timing);
     return timing;
 }
 

@@ -114,16 +114,12 @@ RankTiming timing_of(const Found& found, const std::vector<TimeAxis>& axes) {
     rank.op = worst.lateness->op;
     rank.by_device = true;
     rank.held = found.held;
-    std::vector<double> late_ns;
     for (const InCommunicator& one : found.in) {
         const MemberLateness& lateness = *one.lateness;
-        late_ns.insert(late_ns.end(), lateness.late_ns.begin(), lateness.late_ns.end());
+        rank.compared_calls += lateness.compared_calls;
         rank.by_device &= lateness.by_device;
         rank.noise_ns = std::max(rank.noise_ns, lateness.noise_ns);
     }
-    rank.compared_calls = late_ns.size();
-    rank.p99_late_ns = quantile_of(late_ns, 0.99);
-    rank.median_late_ns = median_of(std::move(late_ns));
     const TimeAxis& axis = axes[rank.axis];
     rank.costs.assign(axis.keys.size(), 0);
     rank.host_costs.assign(axis.keys.size(), 0);
@@ -198,7 +194,7 @@ void Lateness::tell(Timing& timing, const std::vector<bool>& excluded) const {
             finish_axis(timing.axes.back(), one.times);
         }
         for (const MemberLateness& member : one.members) {
-            if (!member.late_ns.empty()) {
+            if (member.compared_calls != 0) {
                 found_of(by_process[member.process], member).in.push_back({c, axis, &member});
             }
         }
@@ -402,8 +398,8 @@ void Lateness::judge(const CollectiveInstance& instance, const Communicator& com
         LateCost& cost = cost_of(member.costs, key);
         cost.ns += cost_ns;
         cost.host_ns += std::min(cost_ns, host_late[i]);
-        member.op = member.late_ns.empty() ? instance.kind : member.op;
-        member.late_ns.push_back(std::max(0.0, lates[i].late_ns));
+        member.op = member.compared_calls == 0 ? instance.kind : member.op;
+        ++member.compared_calls;
         member.noise_ns = std::max(member.noise_ns, noise_ns);
         member.by_device &= instance.on_device;
         when_ns = std::min(when_ns, clocks_.common_ns(ref.process, instance.participants[i].arrival->arrived_ns()));

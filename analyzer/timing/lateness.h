@@ -26,7 +26,7 @@ struct MemberLateness {
     double noise_ns = 0;
     double cost_ns = 0;           // sum of `costs`
     std::vector<LateCost> costs;  // sorted by key
-    std::vector<double> late_ns;  // of each call that was compared
+    size_t compared_calls = 0;
 };
 
 struct CommunicatorLateness {
