@@ -86,15 +86,11 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     const auto any = [&](auto&& holds) {
         return std::find_if(group.begin(), group.end(), [&](const RankTiming* rank) { return holds(*rank); });
     };
-    const auto shaky = any([](const RankTiming& rank) { return !rank.vanishes_without.empty(); });
     const auto stands_out = [](double times) {
         return [times](const RankTiming& rank) { return rank.shape.typical_ns <= times * rank.others_ns; };
     };
     finding.confidence = Confidence::kPossible;
-    if (shaky != group.end()) {
-        finding.would_confirm.push_back("more recorded steps: without " + (*shaky)->vanishes_without +
-                                        " it would not be called late");
-    } else if (any(stands_out(1)) != group.end()) {
+    if (any(stands_out(1)) != group.end()) {
         finding.would_confirm.emplace_back("more recorded steps: others are late by as much at times");
     } else if (any(stands_out(kStandsOut)) != group.end() && any_missing(run, head)) {
         finding.would_confirm.emplace_back("the files of all ranks: one that is missing may be what holds it");

@@ -13,7 +13,6 @@
 #include "collective_instances.h"
 #include "robust.h"
 #include "same_work.h"
-#include "timing.h"
 
 namespace titan::analyzer {
 namespace {
@@ -25,6 +24,31 @@ constexpr double kDurationNoiseNs = 100'000;
 constexpr size_t kMostStretches = 100;
 constexpr double kExplains = 0.3;  // share of a rank's lateness, by its wait for a worse one
 constexpr size_t kLeastKeys = 10;
+
+// What others waited for a rank in one communicator, in the steps or calls of that key.
+struct LateCost {
+    int64_t key = 0;
+    double ns = 0;
+    double host_ns = 0;  // the host's part
+};
+
+struct MemberLateness {
+    int rank = -1;
+    uint32_t process = kNoIndex;
+    OpKind op{};
+    bool by_device = true;
+    double noise_ns = 0;
+    double cost_ns = 0;           // sum of `costs`
+    std::vector<LateCost> costs;  // sorted by key
+    size_t compared_calls = 0;
+};
+
+struct CommunicatorLateness {
+    bool enough = false;              // calls to compare
+    bool steps = true;                // keys are steps, else sequence numbers
+    std::map<int64_t, double> times;  // by key: when the first member came, on the common clock
+    std::vector<MemberLateness> members;
+};
 
 // Keys come in their order, but for what damage makes.
 LateCost& cost_of(std::vector<LateCost>& costs, int64_t key) {
@@ -142,14 +166,36 @@ RankTiming timing_of(const Found& found, const std::vector<TimeAxis>& axes) {
     return rank;
 }
 
-}  // namespace
+class Lateness {
+  public:
+    // Keeps references to both.
+    Lateness(const Run& run, const Clocks& clocks);
 
-struct Lateness::Late {
-    double arrived_ns = 0;  // time on the instance's common clock
-    double own_ns = 0;      // own time since the instance before
-    double entered_ns = 0;  // relative like arrived_ns
-    double late_ns = 0;
-    uint32_t role = 0;
+    // Fills axes and ranks, but for shapes and parts.
+    void tell(Timing& timing) const;
+
+  private:
+    enum class Base { kClock, kEnd, kOwn };
+    struct Late {
+        double arrived_ns = 0;  // time on the instance's common clock
+        double own_ns = 0;      // own time since the instance before
+        double entered_ns = 0;  // relative like arrived_ns
+        double late_ns = 0;
+        uint32_t role = 0;
+    };
+
+    CommunicatorLateness measure(const Communicator& communicator) const;
+    Base base_of(const CollectiveInstance& instance, double& noise_ns) const;
+    bool place(const CollectiveInstance& instance, std::vector<Late>& lates, double& noise_ns) const;
+    bool place_by_durations(const CollectiveInstance& instance, std::vector<Late>& lates) const;
+    static void compare(std::vector<Late>& lates, std::vector<double>& host_late);
+    void judge(const CollectiveInstance& instance, const Communicator& communicator,
+               CommunicatorLateness& lateness) const;
+
+    const Run& run_;
+    const Clocks& clocks_;
+    std::vector<uint32_t> roles_;
+    std::vector<bool> several_;  // the process is several ranks: its time belongs to none of them
 };
 
 Lateness::Lateness(const Run& run, const Clocks& clocks) : run_(run), clocks_(clocks), roles_(roles_of(run)) {
@@ -161,24 +207,15 @@ Lateness::Lateness(const Run& run, const Clocks& clocks) : run_(run), clocks_(cl
             first = member.global_rank;
         }
     }
-    for (const Communicator& communicator : run.communicators) {
-        whole_.push_back(measure(communicator));
-    }
 }
 
-void Lateness::tell(Timing& timing, const std::vector<bool>& excluded) const {
-    std::deque<CommunicatorLateness> again;
+void Lateness::tell(Timing& timing) const {
+    std::deque<CommunicatorLateness> measured;
     std::map<int64_t, double> step_times;
     std::vector<std::vector<Found>> by_process(run_.processes.size());  // of each of its ranks
     timing.axes.emplace_back();
-    for (uint32_t c = 0; c < whole_.size(); ++c) {
-        // The members that are left if the files of the excluded ones were lost.
-        const std::vector<MemberRef>& members = run_.communicators[c].members;
-        Communicator known;
-        std::copy_if(members.begin(), members.end(), std::back_inserter(known.members),
-                     [&](const MemberRef ref) { return excluded.empty() || !excluded[ref.process]; });
-        const CommunicatorLateness& one =
-            known.members.size() == members.size() ? whole_[c] : again.emplace_back(measure(known));
+    for (uint32_t c = 0; c < run_.communicators.size(); ++c) {
+        const CommunicatorLateness& one = measured.emplace_back(measure(run_.communicators[c]));
         if (!one.enough) {
             continue;
         }
@@ -407,5 +444,9 @@ void Lateness::judge(const CollectiveInstance& instance, const Communicator& com
     double& first_ns = lateness.times.try_emplace(key, static_cast<double>(when_ns)).first->second;
     first_ns = std::min(first_ns, static_cast<double>(when_ns));
 }
+
+}  // namespace
+
+void find_lateness(const Run& run, Timing& timing) { Lateness(run, timing.clocks).tell(timing); }
 
 }  // namespace titan::analyzer

@@ -58,7 +58,6 @@ struct RankTiming {
     std::vector<double> costs;       // index: key of the axis
     std::vector<double> host_costs;  // the part of it that its host was late with the call
     std::string slow_part;           // "span data", empty: nothing tells
-    std::string vanishes_without;    // "rank 3": nobody would call it late without that file; empty: it is late anyway
     std::vector<std::string> why;    // evidence for it
     std::string calls;               // whether its program makes them late; a cause that was played knows better
     std::optional<SampledExcess> sampled;
