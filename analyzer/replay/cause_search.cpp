@@ -80,11 +80,6 @@ int64_t CauseSearch::number_of(size_t step) const {
     return int64_t{graph.first_step} + (step < compared() ? compared_[step] : compared_.back() + 1);
 }
 
-size_t CauseSearch::step_of_number(int64_t number) const {
-    const auto found = std::lower_bound(compared_.begin(), compared_.end(), number - graph.first_step);
-    return static_cast<size_t>(found - compared_.begin());
-}
-
 void CauseSearch::find_usual_slots() {
     const auto by_role = ranks_by_role(graph);
     usual_slot_ns_.resize(by_role.size());
@@ -118,7 +113,7 @@ RankSteps CauseSearch::surplus_ns() const {
     for (size_t r = 0; r < ranks(); ++r) {
         for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
             for (uint32_t n = first; n < end; ++n) {
-                surplus.at(r, step) += graph.nodes[n].beside ? 0 : excess_ns(r, n);
+                surplus.at(r, step) += excess_ns(r, n);
             }
         });
         surplus.at(r, compared()) = std::max(0.0, graph.tail_ns[r]);
@@ -169,8 +164,8 @@ Durations CauseSearch::without(const RankSteps& seen_ns, Durations edited) const
             double longer_ns = 0;
             double own_ns = 0;
             for (uint32_t n = first; n < end; ++n) {
-                longer_ns += graph.nodes[n].beside ? 0 : excess_ns(r, n);
-                own_ns += graph.nodes[n].beside ? 0 : static_cast<double>(recorded_.own_ns[n]);
+                longer_ns += excess_ns(r, n);
+                own_ns += static_cast<double>(recorded_.own_ns[n]);
             }
             const double amount_ns = std::min(amounts_ns.at(r, step), own_ns);
             const double of_excess = amount_ns > 0 && longer_ns > 0 ? std::min(1.0, amount_ns / longer_ns) : 0;

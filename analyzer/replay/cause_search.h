@@ -40,8 +40,6 @@ class CauseSearch {
     size_t steps() const { return compared() + 1; }  // with what is behind the calls of the last one
     // As the program numbers it.
     int64_t number_of(size_t step) const;
-    // The step of that number, or the one behind it; the last one where there is none.
-    size_t step_of_number(int64_t number) const;
     // Each launch of the steps that are compared was seen.
     bool sees_each_launch() const { return graph.sample == 1 || compared() < graph.steps; }
     // Calls visit(first, end, step) for each step of a rank that is compared and has nodes: they are [first, end).

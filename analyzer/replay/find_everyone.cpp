@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cause_search.h"
+#include "correlation.h"
 #include "host/words.h"
 #include "robust.h"
 
@@ -18,25 +18,6 @@ constexpr double kMostOfAll = 0.7;      // share of ranks that became slower the
 
 std::vector<double> part_of(const std::vector<double>& values, size_t from, size_t to) {
     return {values.begin() + static_cast<std::ptrdiff_t>(from), values.begin() + static_cast<std::ptrdiff_t>(to)};
-}
-
-// The cut that leaves the least distance to the medians on its two sides.
-size_t best_cut(const std::vector<double>& values) {
-    size_t best = 0;
-    double least = 1e300;
-    for (size_t cut = kLeastOnASide; cut + kLeastOnASide <= values.size(); ++cut) {
-        const double before = median_of(part_of(values, 0, cut));
-        const double behind = median_of(part_of(values, cut, values.size()));
-        double distance = 0;
-        for (size_t i = 0; i < values.size(); ++i) {
-            distance += std::abs(values[i] - (i < cut ? before : behind));
-        }
-        if (distance < least) {
-            least = distance;
-            best = cut;
-        }
-    }
-    return best;
 }
 
 std::string longer_text(double times) {
@@ -65,7 +46,10 @@ void find_everyone(CauseSearch& search) {
     }
     of_steps.front() = of_steps[1];
     of_steps.back() = of_steps[of_steps.size() - 2];
-    const size_t cut = best_cut(of_steps);
+    const size_t cut = rise_of(of_steps, kLeastOnASide);
+    if (cut == 0) {
+        return;
+    }
     const double before = median_of(part_of(of_steps, 0, cut));
     const double behind = median_of(part_of(of_steps, cut, of_steps.size()));
     if (before <= 0) {  // no work of their own to be longer than

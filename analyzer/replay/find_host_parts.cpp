@@ -48,7 +48,8 @@ double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
     return low_ns < kOften * mean_ns || low_ns < kSmallMost * search.step_ns() ? low_ns : 0;
 }
 
-// Of it, what delayed the GPU: the host was late with a call, and the rank worked longer than in its other steps.
+// Of it, what delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was
+// late with its calls.
 RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool marks) {
     const double base_ns = base_of(search, spent_ns);
     const double least_ns = (marks ? kStandsOutAsMark : kStandsOut) * search.step_ns();
@@ -61,19 +62,14 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool m
             }
         }
         const bool often = static_cast<double>(free.size()) < kOften * static_cast<double>(search.steps());
-        const double usual_ns = often ? 0 : median_of(free);
-        double ahead_ns = 0;  // of the step before: its host was so far ahead that it delays this one
+        const double usual_ns = median_of(free);
         for (size_t s = 0; s < search.steps(); ++s) {
+            const double above_ns = spent_ns.at(r, s) - base_ns;
             const double longer_ns = search.left_ns.at(r, s) - usual_ns;
-            const double above_ns = std::max(0.0, spent_ns.at(r, s) - base_ns) + ahead_ns;
-            ahead_ns = 0;
-            if (above_ns < least_ns) {
-                continue;
-            }
-            // Where it is the rule, the host's lateness alone tells what of it delayed the GPU.
-            const double most_ns = often ? search.work.host_late_ns.at(r, s) : longer_ns;
-            delays.at(r, s) = std::max(0.0, marks && !often ? most_ns : std::min(above_ns, most_ns));
-            ahead_ns = often || spent_ns.at(r, s) - base_ns < least_ns ? 0 : std::max(0.0, above_ns - delays.at(r, s));
+            const double delay_ns = often   ? std::min(above_ns, search.work.host_late_ns.at(r, s))
+                                    : marks ? longer_ns
+                                            : std::min(above_ns, longer_ns);
+            delays.at(r, s) = above_ns < least_ns ? 0 : std::max(0.0, delay_ns);
         }
     }
     return delays;

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "cause_search.h"
+#include "correlation.h"
 #include "host/words.h"
 #include "robust.h"
 
@@ -190,24 +191,13 @@ class SlowLinks {
         return typical_ns;
     }
 
-    // The step at which the calls became slow, where the steps before differ most from those behind; 0 where they were
-    // slow before, too.
+    // The step at which the calls became slow; 0 where they were slow before, too.
     static size_t onset(const std::vector<double>& of_step, double usual_ns) {
-        const double all_ns = std::accumulate(of_step.begin(), of_step.end(), 0.0);
-        size_t first = 0;
-        double most = 0, before_ns = 0, slow_ns = 0, sum_ns = 0;
-        for (size_t s = 1; s < of_step.size(); ++s) {
-            sum_ns += of_step[s - 1];
-            const auto before = static_cast<double>(s), behind = static_cast<double>(of_step.size() - s);
-            const double apart_ns = (all_ns - sum_ns) / behind - sum_ns / before;
-            if (apart_ns > 0 && apart_ns * apart_ns * before * behind > most) {
-                most = apart_ns * apart_ns * before * behind;
-                before_ns = sum_ns / before;
-                slow_ns = before_ns + apart_ns;
-                first = s;
-            }
-        }
-        return before_ns < (usual_ns + slow_ns) / 2 ? first : 0;
+        const size_t first = rise_of(of_step, 1);
+        const auto cut = of_step.begin() + static_cast<std::ptrdiff_t>(first);
+        const double before_ns = std::accumulate(of_step.begin(), cut, 0.0) / static_cast<double>(first);
+        const double slow_ns = std::accumulate(cut, of_step.end(), 0.0) / static_cast<double>(of_step.end() - cut);
+        return first != 0 && before_ns < (usual_ns + slow_ns) / 2 ? first : 0;
     }
 
     // Beside their like where there are enough of it, else beside their own past.

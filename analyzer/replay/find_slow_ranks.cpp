@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "host/words.h"
 #include "patterns.h"
@@ -52,11 +51,8 @@ class SlowRanks {
         std::vector<Suspect> suspects = all_suspects();
         const ShapeLimits limits = limits_of(suspects);
         judge(suspects, limits);
-        const std::set<std::string> hosts = of_hosts_ ? std::set<std::string>() : struck_hosts(suspects);
         for (const Suspect& suspect : suspects) {
-            if (suspect.shape.pattern != LatePattern::kNone &&
-                (of_hosts_ ? strikes_whole_host(suspect)
-                           : !hosts.contains(search_.process(suspect.ranks.front()).host))) {
+            if (suspect.shape.pattern != LatePattern::kNone && (!of_hosts_ || strikes_whole_host(suspect))) {
                 tell(suspect);
             }
         }
@@ -92,25 +88,6 @@ class SlowRanks {
         return suspects;
     }
 
-    // Hosts most ranks of which have a pattern of their own: that is the host's.
-    std::set<std::string> struck_hosts(const std::vector<Suspect>& suspects) const {
-        std::map<std::string, std::pair<size_t, size_t>> ranks;  // struck, all
-        for (const Suspect& suspect : suspects) {
-            auto& [struck, all] = ranks[search_.process(suspect.ranks.front()).host];
-            struck += suspect.shape.pattern != LatePattern::kNone ? 1 : 0;
-            ++all;
-        }
-        std::set<std::string> hosts;
-        for (const auto& [host, count] : ranks) {
-            const auto [struck, all] = count;
-            if (struck >= 2 && all < search_.ranks() &&
-                static_cast<double>(struck) >= kMostOfHost * static_cast<double>(all)) {
-                hosts.insert(host);
-            }
-        }
-        return hosts;
-    }
-
     ShapeLimits limits_of(const std::vector<Suspect>& suspects) const {
         std::vector<double> changes_ns;  // from one step to the next
         for (const Suspect& suspect : suspects) {
@@ -137,9 +114,6 @@ class SlowRanks {
             own.base_rate = std::max(own.base_rate,
                                      rate_of_others(suspects, i, std::max(late_from_ns(costs, limits.least_ns), 1.0)));
             suspects[i].shape = shape_of(costs, own);
-            if (suspects[i].shape.pattern == LatePattern::kNone && !of_hosts_) {
-                suspects[i].shape = known_shape(suspects[i].ranks.front());
-            }
         }
     }
 
@@ -176,24 +150,6 @@ class SlowRanks {
         if (!of_hosts_ || strikes_whole_host(others.front())) {
             tell(others.front(), true);
         }
-    }
-
-    // As its lateness in collectives tells, in steps of the graph.
-    LateShape known_shape(size_t r) const {
-        for (const RankTiming& known : search_.timing.ranks) {
-            const TimeAxis& axis = search_.timing.axes[known.axis];
-            if (known.process != search_.graph.processes[r] || known.shape.pattern == LatePattern::kNone ||
-                !axis.steps) {
-                continue;
-            }
-            LateShape shape = known.shape;
-            const auto step_of = [&](size_t key) { return search_.step_of_number(axis.keys[key]); };
-            shape.first = step_of(known.shape.first);
-            shape.last = step_of(known.shape.last);
-            shape.hits = std::min(shape.hits, search_.compared());
-            return shape;
-        }
-        return {};
     }
 
     bool is_struck(const Suspect& suspect, size_t s) const {
