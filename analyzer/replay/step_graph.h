@@ -10,10 +10,9 @@
 // that they may be edited and played again (replay.h). No clock is compared where durations tell: who comes last to a
 // collective waits least.
 //
-// Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. A call that
-// overlaps with its rank's computation holds up nothing behind it but the next call of its communicator. The record
-// does not say which these are, but shows it: the next call came before it had ended, or came right at its end in some
-// steps and long after it in others.
+// Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. What each of
+// them waited for there the records of streams and events tell (stream_chains.h); without these it is taken to be what
+// ended last before it came (node_chains.h).
 #pragma once
 
 #include <algorithm>
@@ -36,8 +35,6 @@ struct StepNode {
     uint32_t after = kNoIndex;   // what it waits for besides: the node behind which it queues, or whose event it awaits
     bool after_end = false;      // its own time counts from the end of the one before, else from when that came
     bool after_both = false;     // and from the end of `after`, whichever is later
-    bool runs_ahead = false;     // of its rank's computation, which it does not wait for
-    bool beside = false;         // a longer one counts its own time from the same moment: no time of its own
     bool has_end = false;        // when it ended is known; else run_ns is 0
     bool host_late = false;      // its host made the call when the GPU had nothing left to do
     bool keeps_up = false;       // its GPU came to it as soon behind the call as the looks at it can tell

@@ -121,7 +121,7 @@ StepWork step_work(const Run& run, const StepGraph& graph) {
             const size_t step = graph.nodes[first].step;
             for (uint32_t n = first; n < end; ++n) {
                 const StepNode& node = graph.nodes[n];
-                const double own_ns = node.beside ? 0 : static_cast<double>(node.own_ns);
+                const double own_ns = static_cast<double>(node.own_ns);
                 work.work_ns.at(r, step) += own_ns;
                 work.host_late_ns.at(r, step) += node.host_late ? own_ns : 0;
                 work.keeps_up_ns.at(r, step) += node.keeps_up ? own_ns : 0;
