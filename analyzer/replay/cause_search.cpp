@@ -9,8 +9,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostSamples = 256;  // of a slot
-constexpr double kLeastShareOfSampled = 0.03;
+constexpr size_t kMostSamples = 256;     // of a slot
 constexpr double kStruckAsOthers = 0.3;  // of what the rank has that is struck most
 constexpr double kStruckAtFirst = 0.25;  // of what the step has that is struck most
 constexpr double kLeastShareOfFilledIn = 0.02;
@@ -42,9 +41,8 @@ bool looks_are_coarse(const StepGraph& graph) {
 
 }  // namespace
 
-CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& steps)
+CauseSearch::CauseSearch(const Run& of, const StepGraph& steps)
     : run(of),
-      timing(with),
       graph(steps),
       work(step_work(of, steps)),
       left_ns(work.work_ns),
@@ -61,7 +59,6 @@ CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& ste
 
 CauseSearch::CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps)
     : run(other.run),
-      timing(other.timing),
       graph(other.graph),
       work(other.work.of_steps(steps)),
       left_ns(other.left_ns.of_steps(steps)),
@@ -142,23 +139,9 @@ std::vector<double> CauseSearch::usual_of_ranks(const RankSteps& values) const {
     return usual;
 }
 
-// Where only every n-th call was seen, the others held all ranks up by as much, which seems time of their own.
-RankSteps CauseSearch::with_unseen(const RankSteps& amounts_ns) const {
-    RankSteps all = amounts_ns;
-    for (size_t s = 0; s < steps() && graph.has_unseen(); ++s) {
-        const std::vector<double> here = amounts_ns.of_step(s);
-        const double most_ns = *std::max_element(here.begin(), here.end());
-        for (size_t r = 0; r < ranks(); ++r) {
-            all.at(r, s) += (graph.sample - 1) * std::max(0.0, most_ns);
-        }
-    }
-    return all;
-}
+Durations CauseSearch::without(const RankSteps& amounts_ns) const { return without(amounts_ns, recorded_); }
 
-Durations CauseSearch::without(const RankSteps& seen_ns) const { return without(seen_ns, recorded_); }
-
-Durations CauseSearch::without(const RankSteps& seen_ns, Durations edited) const {
-    const RankSteps amounts_ns = with_unseen(seen_ns);
+Durations CauseSearch::without(const RankSteps& amounts_ns, Durations edited) const {
     for (size_t r = 0; r < ranks(); ++r) {
         for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
             double longer_ns = 0;
@@ -274,10 +257,7 @@ Durations CauseSearch::typical(const Durations& durations) const {
 
 bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
-    // Where less is seen, more of it is needed.
-    const double least = graph.has_unseen()    ? kLeastShareOfSampled * graph.sample
-                         : !sees_each_launch() ? kLeastShareOfFilledIn
-                                               : kLeastShareOfStep;
+    const double least = sees_each_launch() ? kLeastShareOfStep : kLeastShareOfFilledIn;
     if (cause.cost_ns < least * graph.step_ns) {
         return false;
     }

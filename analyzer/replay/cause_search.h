@@ -19,12 +19,11 @@ inline constexpr double kLeastShareOfStep = 0.015;  // cost of a cause worth tel
 class CauseSearch {
   public:
     // Compares all steps.
-    CauseSearch(const Run& run, const Timing& timing, const StepGraph& graph);
+    CauseSearch(const Run& run, const StepGraph& graph);
     // Compares these steps alone, in what `other`, which compares all, has left.
     CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps);
 
     const Run& run;
-    const Timing& timing;
     const StepGraph& graph;
     const StepWork work;
     RankSteps left_ns;  // own times without what recognised causes take
@@ -82,7 +81,6 @@ class CauseSearch {
     Durations typical(const Durations& durations) const;
     std::vector<uint32_t> steps_spared_by(const RankSteps& amounts_ns) const;
     void find_usual_slots();
-    RankSteps with_unseen(const RankSteps& amounts_ns) const;
     Durations without(const RankSteps& amounts_ns, Durations edited) const;
     bool take_strokes(size_t rank, const RankSteps& strokes_ns, Durations& edited) const;
 

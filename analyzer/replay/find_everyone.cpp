@@ -28,9 +28,6 @@ std::string longer_text(double times) {
 }  // namespace
 
 void find_everyone(CauseSearch& search) {
-    if (search.graph.has_unseen()) {  // what all wait for in a call that nobody saw looks like their work
-        return;
-    }
     std::vector<double> of_steps;  // the middle rank's work, as a share of its usual
     const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
     for (size_t s = 0; s < search.steps(); ++s) {

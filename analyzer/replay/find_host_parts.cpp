@@ -117,7 +117,7 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
         cause.evidence.push_back(
             fmt::format("{:.0f} such calls in each of these steps", calls / static_cast<double>(struck)));
     }
-    const bool by_strokes = search.graph.tells_gpu_work() && search.sees_each_launch();
+    const bool by_strokes = search.graph.by_device && search.sees_each_launch();
     search.add(std::move(cause), delays_ns,
                by_strokes ? search.without_strokes(strokes_of(search, spent_ns, delays_ns, row.takes), delays_ns)
                           : search.without(delays_ns));

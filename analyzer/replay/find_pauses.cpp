@@ -142,7 +142,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own",
                                          pauses.times, fine_duration_text(median_pause_ns(pauses_ns)), pauses.ranks,
                                          search.ranks()));
-    if (search.graph.tells_gpu_work() && share_of_pauses(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
+    if (search.graph.by_device && share_of_pauses(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
         cause.of_class = CauseClass::kUnevenSequences;
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
@@ -169,9 +169,6 @@ void find_pauses_of_ranks(CauseSearch& search) {
 }
 
 void find_pauses_of_all(CauseSearch& search) {
-    if (search.graph.has_unseen()) {  // steps differ by which of their calls were seen
-        return;
-    }
     const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
     RankSteps pauses_ns = search.left_ns;
     std::vector<double> paused(search.steps(), 0);  // ranks, by step

@@ -282,18 +282,15 @@ class SlowLinks {
         return hosts;
     }
 
-    // In all slow routes, and together in none of their like that is not slow. Where these leave their hosts, so must
-    // the others.
+    // In all slow routes, and together in none of their like that is not slow.
     std::set<std::string> common_hosts(const std::vector<const Route*>& slow) const {
         std::set<std::string> common = hosts_of(slow.front()->of);
-        size_t fewest = common.size();
         for (const Route* route : slow) {
             std::set<std::string> both;
             const std::set<std::string> hosts = hosts_of(route->of);
             std::set_intersection(common.begin(), common.end(), hosts.begin(), hosts.end(),
                                   std::inserter(both, both.end()));
             common = std::move(both);
-            fewest = std::min(fewest, hosts.size());
         }
         const auto is_slow = [&](const Route& route) {
             return std::find(slow.begin(), slow.end(), &route) != slow.end();
@@ -302,7 +299,7 @@ class SlowLinks {
             const bool any_slow = std::any_of(routes.begin(), routes.end(), is_slow);
             for (const Route& route : routes) {
                 const std::set<std::string> hosts = hosts_of(route.of);
-                if (any_slow && !is_slow(route) && (fewest == 1 || hosts.size() > 1) &&
+                if (any_slow && !is_slow(route) &&
                     std::includes(hosts.begin(), hosts.end(), common.begin(), common.end())) {
                     return {};
                 }
@@ -366,7 +363,7 @@ class SlowLinks {
 }  // namespace
 
 void find_slow_links(CauseSearch& search) {
-    if (search.graph.tells_gpu_work()) {
+    if (search.graph.by_device) {
         SlowLinks(search).find();
     }
 }

@@ -56,9 +56,7 @@ class SlowRanks {
                 tell(suspect);
             }
         }
-        if (!search_.graph.has_unseen()) {
-            tell_long_pauses(std::move(suspects), limits);
-        }
+        tell_long_pauses(std::move(suspects), limits);
     }
 
   private:
@@ -245,9 +243,7 @@ class SlowRanks {
 
 void find_slow_ranks(CauseSearch& search) {
     SlowRanks(search, Against::kOwnHost).find();
-    if (!search.graph.has_unseen()) {  // else nobody knows whether a host was late
-        SlowRanks(search, Against::kOtherHosts).find();
-    }
+    SlowRanks(search, Against::kOtherHosts).find();
 }
 
 }  // namespace titan::analyzer

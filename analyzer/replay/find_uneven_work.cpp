@@ -220,7 +220,7 @@ void find_uneven_sequences(CauseSearch& search) {
 }
 
 void find_uneven_stages(CauseSearch& search) {
-    if (!search.graph.tells_gpu_work()) {
+    if (!search.graph.by_device) {
         return;
     }
     const std::vector<Stage> stages = stages_of(search);

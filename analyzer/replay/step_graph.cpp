@@ -53,7 +53,9 @@ class GraphBuilder {
         }
         graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
         graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
-        fill_nodes();
+        if (!fill_nodes()) {
+            return std::move(graph_);
+        }
         put_in_order();
         for (const uint32_t process : outside_) {
             add_outside(process);
@@ -323,21 +325,21 @@ class GraphBuilder {
         }
     }
 
-    void fill_in_unseen() {
+    // False where the same launches are watched in each step.
+    bool fill_in_unseen() {
         StepMoments moments;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             moments.push_back(moments_of(run_.processes[graph_.processes[r]], graph_));
         }
         find_watched_steps();
         if (!fill_unseen(moments, graph_, raw_)) {
-            graph_.watched.clear();
-            return;
+            return false;
         }
-        graph_.filled_in = true;
         for (size_t r = 0; r < graph_.ranks() && graph_.watched.empty(); ++r) {
             graph_.known_ns[r] =
                 std::max({graph_.known_ns[r], kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
         }
+        return true;
     }
 
     // Where steps are marked, a tracer that is to observe a sample observes whole steps.
@@ -357,7 +359,7 @@ class GraphBuilder {
         }
     }
 
-    void fill_nodes() {
+    bool fill_nodes() {
         graph_.nodes.resize(raw_.size());
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             uint32_t slot = 0;
@@ -367,8 +369,12 @@ class GraphBuilder {
                 graph_.nodes[n].slot = slot;
             }
         }
-        if (graph_.sample > 1) {
-            fill_in_unseen();
+        if (graph_.sample > 1 && !fill_in_unseen()) {
+            graph_.why_none = fmt::format(
+                "one of {} launches is watched, and the same ones in each step: when the others ran, the record does "
+                "not show, and what the step would take without a cause cannot be played",
+                graph_.sample);
+            return false;
         }
         complete_arrivals();
         if (graph_.by_streams) {
@@ -378,6 +384,7 @@ class GraphBuilder {
         }
         fill_own_times();
         fill_run_times();
+        return true;
     }
 
     double common_ns(size_t r, int64_t time_ns) const {

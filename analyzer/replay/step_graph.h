@@ -81,20 +81,17 @@ struct StepGraph {
     std::vector<uint32_t> order;  // nodes as they arrive, so that all that one waits for is before it
     int32_t first_step = 0;
     uint32_t steps = 0;
-    bool by_period = false;         // steps that no marker tells
-    bool by_device = true;          // GPUs were watched on all ranks
-    bool by_streams = false;        // and in what order streams work is known
-    double step_ns = 0;             // recorded: mean over ranks and steps
-    uint32_t sample = 1;            // of so many launches of the GPUs one is seen
-    bool filled_in = false;         // and when the others came and ended is taken from other steps
+    bool by_period = false;   // steps that no marker tells
+    bool by_device = true;    // GPUs were watched on all ranks
+    bool by_streams = false;  // and in what order streams work is known
+    double step_ns = 0;       // recorded: mean over ranks and steps
+    uint32_t sample = 1;      // of so many launches of the GPUs one is seen; the others are taken from other steps
     std::vector<uint32_t> watched;  // then the steps in which all ranks saw each launch, if there are enough to compare
     uint32_t forced = 0;            // nodes whose meetings did not come together as recorded
 
     size_t ranks() const { return processes.size(); }
     // Nodes of a slot that follow the same call, so that their own times may be compared, have the same number.
     uint32_t follows(uint32_t node) const { return nodes[node].before == kNoIndex ? 0 : node - nodes[node].before; }
-    bool has_unseen() const { return sample > 1 && !filled_in; }
-    bool tells_gpu_work() const { return by_device && !has_unseen(); }
     float carried_of(size_t rank, size_t step) const { return carried_ns[rank * steps + step]; }
     size_t rank_of(uint32_t node) const {
         return static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), node) - begin.begin()) - 1;

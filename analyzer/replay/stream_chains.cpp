@@ -20,7 +20,6 @@ constexpr double kOftenSeen = 0.5;      // share of the steps
 constexpr double kMostlySeen = 0.9;     // then it is not only seen where it takes long
 constexpr double kAsOften = 0.5;        // times as often as another
 constexpr double kOfHost = 0.1;         // share of the time of a piece: then its host was late, not its GPU
-constexpr double kMostlyOfHost = 0.5;   // likewise: then nothing tells how long its GPU worked
 constexpr double kLongestNs = 1e15;     // of work: more is damage
 constexpr double kSeenWhereLong = 1.1;  // times as long as usual was the work before it
 constexpr size_t kLeastOften = 3;       // times
@@ -68,7 +67,6 @@ class StreamChains {
     struct End {
         bool seen = false;              // a call that waited for nothing else came then
         int64_t latest_ns = INT64_MAX;  // calls behind it had come by then
-        int64_t next_ns = INT64_MAX;    // so had the next call of the program
     };
 
     bool is_regular(uint32_t n) const { return raw_[n].piece != kNoIndex; }
@@ -106,11 +104,6 @@ class StreamChains {
     // A call tells when the work ended that it waited for, unless it came as the call before on its stream ended, or
     // its host was late.
     void see_ends(size_t r) {
-        int64_t next_ns = INT64_MAX;
-        for (uint32_t n = graph_.begin[r + 1]; n-- > graph_.begin[r];) {
-            next_ns = raw_[n].is_call() ? raw_[n].arrived_ns : next_ns;
-            ends_[n].next_ns = next_ns;
-        }
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             if (!raw_[n].is_call()) {
                 continue;
@@ -199,7 +192,7 @@ class StreamChains {
             }
             ++times[raw_[n].piece];
             const auto ran_ns = static_cast<double>(raw_[n].ended_ns - since_ns(n));
-            if (!ends_[n].seen || !is_begin_known(n) || host_ns(n) > kMostlyOfHost * ran_ns) {
+            if (!ends_[n].seen || !is_begin_known(n)) {
                 continue;
             }
             rough[raw_[n].piece].push_back(rough_ns(n));
@@ -376,8 +369,7 @@ class StreamChains {
     int64_t likely_end_ns(size_t r, uint32_t n) const {
         const int64_t latest_ns = ends_[n].latest_ns;
         if (graph_.nodes[n].before == kNoIndex) {  // what it waited for is not on record
-            const int64_t by_ns = latest_ns == INT64_MAX ? ends_[n].next_ns : latest_ns;
-            return by_ns == INT64_MAX ? 0 : by_ns;
+            return latest_ns == INT64_MAX ? 0 : latest_ns;
         }
         const int64_t begun_ns = since_ns(n);
         const double took_ns = std::clamp(usual_ns(r, n), 0.0, kLongestNs);

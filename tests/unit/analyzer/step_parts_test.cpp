@@ -110,8 +110,7 @@ std::vector<analyzer::SlowCause> other_jobs_of(const StepGraph& graph) {
     for (int rank = 0; rank < 5; ++rank) {
         run.processes.emplace_back().rank = rank;
     }
-    const analyzer::Timing timing;
-    analyzer::CauseSearch search(run, timing, graph);
+    analyzer::CauseSearch search(run, graph);
     find_other_jobs(search);
     return search.causes;
 }
