@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "align_clocks.h"
@@ -25,9 +26,8 @@ constexpr size_t kMostStretches = 100;
 constexpr double kExplains = 0.3;  // share of a rank's lateness, by its wait for a worse one
 constexpr size_t kLeastKeys = 10;
 
-// What others waited for a rank in one communicator, in the steps or calls of that key.
+// What others waited for a rank in one communicator, in the steps or calls of one key.
 struct LateCost {
-    int64_t key = 0;
     double ns = 0;
     double host_ns = 0;  // the host's part
 };
@@ -38,8 +38,8 @@ struct MemberLateness {
     OpKind op{};
     bool by_device = true;
     double noise_ns = 0;
-    double cost_ns = 0;           // sum of `costs`
-    std::vector<LateCost> costs;  // sorted by key
+    double cost_ns = 0;                 // sum of `costs`
+    std::map<int64_t, LateCost> costs;  // by key
     size_t compared_calls = 0;
 };
 
@@ -50,15 +50,6 @@ struct CommunicatorLateness {
     std::vector<MemberLateness> members;
 };
 
-// Keys come in their order, but for what damage makes.
-LateCost& cost_of(std::vector<LateCost>& costs, int64_t key) {
-    const auto is_before = [](const LateCost& cost, int64_t wanted) { return cost.key < wanted; };
-    const auto at = costs.empty() || costs.back().key < key
-                        ? costs.end()
-                        : std::lower_bound(costs.begin(), costs.end(), key, is_before);
-    return at != costs.end() && at->key == key ? *at : *costs.insert(at, LateCost{key});
-}
-
 struct InCommunicator {
     uint32_t communicator = kNoIndex;
     uint32_t axis = 0;
@@ -68,8 +59,6 @@ struct InCommunicator {
 };
 
 struct Found {
-    int rank = -1;
-    uint32_t process = kNoIndex;
     std::vector<InCommunicator> in;
     bool held = false;
 
@@ -79,23 +68,13 @@ struct Found {
     }
 };
 
-Found& found_of(std::vector<Found>& of_process, const MemberLateness& member) {
-    for (Found& found : of_process) {
-        if (found.rank == member.rank) {
-            return found;
-        }
-    }
-    Found& added = of_process.emplace_back();
-    added.rank = member.rank;
-    added.process = member.process;
-    return added;
-}
+using FoundRanks = std::map<std::pair<int, uint32_t>, Found>;  // by rank and process
 
 // Streams that wait at the same time wait longer in sum than the job does, so a rank's own time cannot be told from
 // that: a rank that waits for a later one in one communicator is late in the others because of it.
-void find_held(std::vector<Found>& all) {
+void find_held(FoundRanks& all) {
     std::map<uint32_t, std::pair<double, const Found*>> latest;  // key: communicator
-    for (const Found& found : all) {
+    for (const auto& [rank, found] : all) {
         for (const InCommunicator& one : found.in) {
             auto& [most_ns, who] = latest.try_emplace(one.communicator, -1.0, &found).first->second;
             if (one.cost_ns() > most_ns) {
@@ -104,7 +83,7 @@ void find_held(std::vector<Found>& all) {
             }
         }
     }
-    for (Found& found : all) {
+    for (auto& [rank, found] : all) {
         const InCommunicator& own = found.worst();
         found.held = std::any_of(found.in.begin(), found.in.end(), [&](const InCommunicator& one) {
             const auto& [most_ns, who] = latest.at(one.communicator);
@@ -128,11 +107,10 @@ void finish_axis(TimeAxis& axis, const std::map<int64_t, double>& times) {
     axis.length_ns = median_of(std::move(lengths));
 }
 
-RankTiming timing_of(const Found& found, const std::vector<TimeAxis>& axes) {
+RankTiming timing_of(std::pair<int, uint32_t> rank_and_process, const Found& found, const std::vector<TimeAxis>& axes) {
     const InCommunicator& worst = found.worst();
     RankTiming rank;
-    rank.rank = found.rank;
-    rank.process = found.process;
+    std::tie(rank.rank, rank.process) = rank_and_process;
     rank.communicator = worst.communicator;
     rank.axis = worst.axis;
     rank.op = worst.lateness->op;
@@ -152,8 +130,8 @@ RankTiming timing_of(const Found& found, const std::vector<TimeAxis>& axes) {
         if (one.axis != rank.axis) {
             continue;
         }
-        for (const LateCost& cost : one.lateness->costs) {
-            const auto at = std::lower_bound(axis.keys.begin(), axis.keys.end(), cost.key) - axis.keys.begin();
+        for (const auto& [key, cost] : one.lateness->costs) {
+            const auto at = std::lower_bound(axis.keys.begin(), axis.keys.end(), key) - axis.keys.begin();
             if (cost.ns > rank.costs[static_cast<size_t>(at)]) {
                 rank.costs[static_cast<size_t>(at)] = cost.ns;
                 rank.host_costs[static_cast<size_t>(at)] = cost.host_ns;
@@ -212,7 +190,7 @@ Lateness::Lateness(const Run& run, const Clocks& clocks) : run_(run), clocks_(cl
 void Lateness::tell(Timing& timing) const {
     std::deque<CommunicatorLateness> measured;
     std::map<int64_t, double> step_times;
-    std::vector<std::vector<Found>> by_process(run_.processes.size());  // of each of its ranks
+    FoundRanks all;
     timing.axes.emplace_back();
     for (uint32_t c = 0; c < run_.communicators.size(); ++c) {
         const CommunicatorLateness& one = measured.emplace_back(measure(run_.communicators[c]));
@@ -232,21 +210,14 @@ void Lateness::tell(Timing& timing) const {
         }
         for (const MemberLateness& member : one.members) {
             if (member.compared_calls != 0) {
-                found_of(by_process[member.process], member).in.push_back({c, axis, &member});
+                all[{member.rank, member.process}].in.push_back({c, axis, &member});
             }
         }
     }
     finish_axis(timing.axes.front(), step_times);
-    std::vector<Found> all;
-    for (std::vector<Found>& of_process : by_process) {
-        std::move(of_process.begin(), of_process.end(), std::back_inserter(all));
-    }
-    std::sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
-        return std::pair(a.rank, a.process) < std::pair(b.rank, b.process);
-    });
     find_held(all);
-    for (const Found& found : all) {
-        timing.ranks.push_back(timing_of(found, timing.axes));
+    for (const auto& [rank, found] : all) {
+        timing.ranks.push_back(timing_of(rank, found, timing.axes));
     }
 }
 
@@ -275,7 +246,7 @@ CommunicatorLateness Lateness::measure(const Communicator& communicator) const {
         }
     }
     for (MemberLateness& member : lateness.members) {
-        for (const LateCost& cost : member.costs) {
+        for (const auto& [key, cost] : member.costs) {
             member.cost_ns += cost.ns;
         }
     }
@@ -432,7 +403,7 @@ void Lateness::judge(const CollectiveInstance& instance, const Communicator& com
         MemberLateness& member = lateness.members[m];
         const double cost_ns =
             lates[i].late_ns < least ? 0 : std::clamp(lates[i].arrived_ns - others, 0.0, lates[i].late_ns);
-        LateCost& cost = cost_of(member.costs, key);
+        LateCost& cost = member.costs[key];
         cost.ns += cost_ns;
         cost.host_ns += std::min(cost_ns, host_late[i]);
         member.op = member.compared_calls == 0 ? instance.kind : member.op;
