@@ -99,25 +99,6 @@ Json rank_json(const Run& run, const SlowCauses& slow, const RankTiming& rank, c
     return json;
 }
 
-Json slow_json(const Run& run, const SlowCollective& slow) {
-    Json names = Json::array();
-    for (const uint32_t c : slow.communicators) {
-        const Communicator& communicator = run.communicators[c];
-        names.push_back({{"id", id_text(communicator.id)}, {"name", communicator.name}, {"size", communicator.size}});
-    }
-    return {{"op", op_text(slow.op)},
-            {"bytes", slow.bytes},
-            {"communicators", names},
-            {"hosts", slow.hosts},
-            {"taken_ns", slow.taken_ns},
-            {"usual_ns", slow.usual_ns},
-            {"bus_bytes_per_s", slow.bus_bytes_per_s},
-            {"usual_bus_bytes_per_s", slow.usual_bus_bytes_per_s},
-            {"compared_with", slow.against_history ? "its past" : "communicators alike"},
-            {"since", slow.since_known ? Json(slow.since) : Json(nullptr)},
-            {"lost_ns", slow.lost_ns}};
-}
-
 Json cause_json(const SlowCause& cause) {
     return {{"class", std::string(name_of(cause.of_class))},
             {"what", what_text(cause)},
@@ -259,17 +240,6 @@ Section table_of(const Run& run, const Timing& timing, const SlowCauses& slow, c
         .blocks = {by_rank ? table_of_ranks(run, timing, slow, options) : table_of_groups(run, timing, slow, options)}};
 }
 
-Section slow_collectives(const Run& run, const std::vector<SlowCollective>& slow) {
-    Items items;
-    for (const SlowCollective& one : slow) {
-        items.items.push_back(phrase(
-            "{} on {}{}: {} instead of {}", op_text(one.op), communicator_fact(run, one.communicators.front()),
-            one.communicators.size() > 1 ? fmt::format(" and {} more", one.communicators.size() - 1) : std::string(),
-            fine_duration_text(one.taken_ns), fine_duration_text(one.usual_ns)));
-    }
-    return {.id = "slow_collectives", .title = "Slow collectives", .blocks = {std::move(items)}};
-}
-
 bool is_played(const SlowCauses& slow) { return slow.step_ns > 0 && !slow.by_period; }
 
 // The basis of the numbers.
@@ -319,9 +289,6 @@ std::string straggler_report(const Run& run, const Timing& timing, const SlowCau
     if (options.all || !options.ranks.empty() || any_late(timing)) {
         document.sections.push_back(table_of(run, timing, slow, options));
     }
-    if (!timing.slow.empty()) {
-        document.sections.push_back(slow_collectives(run, timing.slow));
-    }
     return document_text(document, style);
 }
 
@@ -358,10 +325,6 @@ std::string straggler_json(const Run& run, const Timing& timing, const SlowCause
     }
     const std::string why = unseen_text(run, timing);
     json["not_seen"] = why.empty() ? Json(nullptr) : Json(why);
-    json["slow_collectives"] = Json::array();
-    for (const SlowCollective& slow : timing.slow) {
-        json["slow_collectives"].push_back(slow_json(run, slow));
-    }
     return json.dump(2) + "\n";
 }
 

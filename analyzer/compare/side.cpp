@@ -7,9 +7,9 @@
 #include <cmath>
 #include <limits>
 
-#include "analyze_timing.h"
 #include "config_differences.h"
 #include "effect.h"
+#include "late_ranks.h"
 #include "layout.h"
 #include "robust.h"
 #include "step_metrics.h"
@@ -176,7 +176,7 @@ void add_metrics(const StepMetrics& metrics, const WantedSteps& wanted, Side& si
 
 // What the job waited for late ranks, step by step, and whose lateness is no chance.
 void add_lateness(const Run& run, const WantedSteps& wanted, Side& side) {
-    const Timing timing = analyze_timing(run);
+    const Timing timing = slowness_of(run).timing;
     if (timing.axes.empty() || !timing.axes.front().steps || timing.axes.front().keys.empty()) {
         return;
     }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "bandwidth.h"
 #include "host/words.h"
 #include "late_ranks.h"
 #include "lone_step.h"
@@ -23,6 +24,8 @@ namespace {
 constexpr size_t kMaxFindings = 8;
 constexpr double kStandsOut = 3;  // times what others are late by
 constexpr size_t kSureHits = 16;
+constexpr double kSureTimes = 3;              // as long as usual, and times what is known of moments
+constexpr double kLeastLongerNs = 1'000'000;  // of calls that are surely slow
 
 std::string time(double ns) { return fine_duration_text(ns); }
 
@@ -83,15 +86,11 @@ void set_confidence(const Run& run, const std::vector<const RankTiming*>& group,
     const auto any = [&](auto&& holds) {
         return std::find_if(group.begin(), group.end(), [&](const RankTiming* rank) { return holds(*rank); });
     };
-    const auto shaky = any([](const RankTiming& rank) { return !rank.vanishes_without.empty(); });
     const auto stands_out = [](double times) {
         return [times](const RankTiming& rank) { return rank.shape.typical_ns <= times * rank.others_ns; };
     };
     finding.confidence = Confidence::kPossible;
-    if (shaky != group.end()) {
-        finding.would_confirm.push_back("more recorded steps: without " + (*shaky)->vanishes_without +
-                                        " it would not be called late");
-    } else if (any(stands_out(1)) != group.end()) {
+    if (any(stands_out(1)) != group.end()) {
         finding.would_confirm.emplace_back("more recorded steps: others are late by as much at times");
     } else if (any(stands_out(kStandsOut)) != group.end() && any_missing(run, head)) {
         finding.would_confirm.emplace_back("the files of all ranks: one that is missing may be what holds it");
@@ -191,74 +190,53 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
 
 std::string rate(double bytes_per_s) { return fmt::format("{:.1f} GB/s", bytes_per_s * 1e-9); }
 
+Sentence since_words(const SlowCause& cause) {
+    return cause.since_step ? phrase(" since step {}", *cause.since_step) : Sentence();
+}
+
 std::string size_text(uint64_t bytes) {
     return bytes >= 1U << 20   ? fmt::format("{} MiB", bytes >> 20)
            : bytes >= 1U << 10 ? fmt::format("{} KiB", bytes >> 10)
                                : fmt::format("{} bytes", bytes);
 }
 
-// Of a step, as played; else of the time seen.
-double share_of(const SlowCauses& causes, const Timing& timing, const SlowCollective& slow) {
-    const auto link = std::find_if(causes.causes.begin(), causes.causes.end(),
-                                   [](const SlowCause& cause) { return cause.of_class == CauseClass::kSlowLink; });
-    const double seen_ns = timing.axes.front().seen_ns();
-    return link != causes.causes.end() ? link->share() : seen_ns > 0 ? slow.lost_ns / seen_ns : 0;
-}
-
-Finding slow_collective(const Run& run, const Timing& timing, const SlowCauses& causes, const SlowCollective& slow) {
-    Finding finding;
+// It is sure if the calls take far longer than moments are known to.
+void tell_slow_calls(const Run& run, const Timing& timing, const SlowCause& cause, Finding& finding) {
+    const SlowCalls& calls = *cause.calls;
     finding.kind = FindingKind::kSlowCollective;
-    finding.hangs = false;
-    finding.communicator = slow.communicators.front();
-    finding.op = op_text(slow.op);
-    finding.since_ns = slow.since_ns;
-    std::set<std::string> names;
-    std::set<int> ranks;
-    for (const uint32_t c : slow.communicators) {
-        names.insert(communicator_text(run.communicators[c]));
-        for (const MemberRef ref : run.communicators[c].members) {
-            if (run.member(ref).global_rank >= 0) {
-                ranks.insert(run.member(ref).global_rank);
-            }
-        }
+    finding.communicator = calls.communicators.front();
+    finding.op = op_text(calls.op);
+    const double longer_ns = calls.taken_ns - calls.usual_ns;
+    const double known_ns = std::max(kLeastLongerNs, kSureTimes * timing.clocks.largest_bound_ns());
+    if (calls.taken_ns > kSureTimes * calls.usual_ns && longer_ns > known_ns &&
+        finding.confidence == Confidence::kLikely) {
+        finding.confidence = Confidence::kCertain;
+        finding.would_confirm.clear();
     }
-    finding.ranks.assign(ranks.begin(), ranks.end());
-    finding.cost_share = share_of(causes, timing, slow);
-    finding.confidence = slow.taken_ns > 3 * slow.usual_ns ? Confidence::kCertain : Confidence::kLikely;
-    if (finding.confidence != Confidence::kCertain) {
-        finding.would_confirm.emplace_back("more recorded calls: it is slow, but by less than three times");
+    std::set<std::string> names;
+    for (const uint32_t c : calls.communicators) {
+        names.insert(communicator_text(run.communicators[c]));
     }
     std::string where;
     for (const std::string& name : names) {
         where += where.empty() ? name : names.size() > 4 ? "" : ", " + name;
     }
     where += names.size() > 4 ? " and others" : "";
-    const std::string unit = slow.steps ? "step " : "call #";
-    finding.summary =
-        phrase("{} of up to {} on {} ({}) takes {} instead of {}{}: {} of bus bandwidth instead of {}",
-               op_text(slow.op), size_text(slow.bytes), where, ranks_fact(finding.ranks), time(slow.taken_ns),
-               time(slow.usual_ns), slow.since_known ? phrase(" since {}{}", unit, slow.since) : "",
-               rate(slow.bus_bytes_per_s), rate(slow.usual_bus_bytes_per_s));
-    if (slow.hosts.size() == 1) {
-        finding.summary += phrase("; host {} is in all of them", slow.hosts.front());
-    } else if (slow.hosts.size() == 2) {
-        finding.summary += phrase("; suspect the link between hosts {} and {}", slow.hosts.front(), slow.hosts.back());
-    }
-    finding.evidence.push_back(
-        phrase("median of {} calls, measured on the member that arrives last, so lateness is not part of it",
-               slow.compared_calls));
-    finding.evidence.push_back(slow.against_history ? "before, the same calls of the same communicators were faster"
-                                                    : "communicators of the same size are faster with the same calls");
-    finding.evidence.push_back(phrase("{} lost", time(slow.lost_ns)));
-    weigh_processors(run, finding);
-    if (slow.hosts.size() > 2) {
+    const double moved_bytes = bus_bytes(calls.op, calls.bytes, calls.members);
+    finding.summary = phrase("{} of up to {} on {} ({}) takes {} instead of {}{}: {} of bus bandwidth instead of {}",
+                             op_text(calls.op), size_text(calls.bytes), where, ranks_fact(finding.ranks),
+                             time(calls.taken_ns), time(calls.usual_ns), since_words(cause),
+                             rate(moved_bytes / (calls.taken_ns * 1e-9)), rate(moved_bytes / (calls.usual_ns * 1e-9)));
+    if (cause.hosts.size() == 1) {
+        finding.summary += phrase("; host {} is in all of them", cause.hosts.front());
+    } else if (cause.hosts.size() == 2) {
+        finding.summary +=
+            phrase("; suspect the link between hosts {} and {}", cause.hosts.front(), cause.hosts.back());
+    } else if (cause.hosts.size() > 2) {
         finding.evidence.push_back(
-            phrase("{} hosts are in all slow communicators, and in no fast one together", slow.hosts.size()));
+            phrase("{} hosts are in all slow communicators, and in no fast one together", cause.hosts.size()));
     }
-    if (const std::string clocks = timing.clocks.summary(); !clocks.empty()) {
-        finding.evidence.push_back(clocks);
-    }
-    return finding;
+    finding.evidence.push_back(phrase("{} calls were compared; {}", calls.count, counterfactual_text(cause)));
 }
 
 // What the replay finds, and no rank that is late explains.
@@ -274,9 +252,11 @@ Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, 
     if (finding.confidence == Confidence::kLikely) {
         finding.would_confirm.emplace_back("a run without that: this is a replay of what was recorded");
     }
-    finding.summary = phrase("{}{}: {} ({:.0f}% of the step)", what_text(cause),
-                             cause.since_step ? phrase(" since step {}", *cause.since_step) : Sentence(),
+    finding.summary = phrase("{}{}: {} ({:.0f}% of the step)", what_text(cause), since_words(cause),
                              counterfactual_text(cause), 100 * cause.share());
+    if (cause.calls) {
+        tell_slow_calls(run, timing, cause, finding);
+    }
     finding.evidence.insert(finding.evidence.end(), cause.evidence.begin(), cause.evidence.end());
     for (const std::string& missing : slow.missing) {
         finding.evidence.emplace_back(missing);
@@ -296,9 +276,7 @@ bool costs_more(const Finding& a, const Finding& b) {
 
 bool is_told(const SlowCauses& slow, const SlowCause& cause, const std::vector<Finding>& findings) {
     return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-        return finding.kind == FindingKind::kStraggler
-                   ? cause_of(slow, finding.ranks) == &cause
-                   : finding.kind == FindingKind::kSlowCollective && cause.of_class == CauseClass::kSlowLink;
+        return finding.kind == FindingKind::kStraggler && cause_of(slow, finding.ranks) == &cause;
     });
 }
 
@@ -368,16 +346,6 @@ std::vector<Warning> add_timing_findings(const Run& run, Timing& timing, const D
     groups.resize(shown);
     for (const auto& group : groups) {
         findings.push_back(straggler(run, timing, slow, group));
-    }
-    for (size_t i = 0; i < std::min(timing.slow.size(), kMaxFindings); ++i) {
-        findings.push_back(slow_collective(run, timing, slow, timing.slow[i]));
-    }
-    if (timing.slow.size() > kMaxFindings) {
-        left_out.push_back({WarningKind::kMoreFindings,
-                            {},
-                            fmt::format("slow collectives that cost less are not listed: {} more (titan-analyze "
-                                        "stragglers has them)",
-                                        timing.slow.size() - kMaxFindings)});
     }
     if (!hangs) {
         add_slow_steps(run, timing, slow, options.slow_share, diagnosis);

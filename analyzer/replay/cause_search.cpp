@@ -9,9 +9,9 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostSamples = 256;  // of a slot
-constexpr double kLeastShareOfSampled = 0.03;
+constexpr size_t kMostSamples = 256;     // of a slot
 constexpr double kStruckAsOthers = 0.3;  // of what the rank has that is struck most
+constexpr double kStruckAtFirst = 0.25;  // of what the step has that is struck most
 constexpr double kLeastShareOfFilledIn = 0.02;
 constexpr double kLeastOthers = 5;            // steps that tell what is usual in a rank
 constexpr double kLeastShareOfOthers = 0.15;  // and share of all steps
@@ -41,9 +41,8 @@ bool looks_are_coarse(const StepGraph& graph) {
 
 }  // namespace
 
-CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& steps)
+CauseSearch::CauseSearch(const Run& of, const StepGraph& steps)
     : run(of),
-      timing(with),
       graph(steps),
       work(step_work(of, steps)),
       left_ns(work.work_ns),
@@ -60,7 +59,6 @@ CauseSearch::CauseSearch(const Run& of, const Timing& with, const StepGraph& ste
 
 CauseSearch::CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps)
     : run(other.run),
-      timing(other.timing),
       graph(other.graph),
       work(other.work.of_steps(steps)),
       left_ns(other.left_ns.of_steps(steps)),
@@ -77,11 +75,6 @@ CauseSearch::CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps)
 
 int64_t CauseSearch::number_of(size_t step) const {
     return int64_t{graph.first_step} + (step < compared() ? compared_[step] : compared_.back() + 1);
-}
-
-size_t CauseSearch::step_of_number(int64_t number) const {
-    const auto found = std::lower_bound(compared_.begin(), compared_.end(), number - graph.first_step);
-    return static_cast<size_t>(found - compared_.begin());
 }
 
 void CauseSearch::find_usual_slots() {
@@ -106,25 +99,6 @@ void CauseSearch::find_usual_slots() {
     }
 }
 
-RankSteps CauseSearch::usual_of_peers(const RankSteps& values) const {
-    RankSteps usual(ranks(), steps());
-    for (const std::vector<size_t>& peers : ranks_by_role(graph)) {
-        for (size_t s = 0; s < steps() && !peers.empty(); ++s) {
-            const double middle = values.middle_of(peers, s);
-            for (const size_t r : peers) {
-                usual.at(r, s) = middle;
-            }
-        }
-        if (peers.size() == 1) {
-            const double own = median_of(values.of_rank(peers.front()));
-            for (size_t s = 0; s < steps(); ++s) {
-                usual.at(peers.front(), s) = own;
-            }
-        }
-    }
-    return usual;
-}
-
 double CauseSearch::excess_ns(size_t rank, uint32_t node) const {
     const std::vector<float>& usual = usual_slot_ns_[graph.roles[rank]];
     const size_t slot = graph.nodes[node].slot;
@@ -136,15 +110,15 @@ RankSteps CauseSearch::surplus_ns() const {
     for (size_t r = 0; r < ranks(); ++r) {
         for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
             for (uint32_t n = first; n < end; ++n) {
-                surplus.at(r, step) += graph.nodes[n].beside ? 0 : excess_ns(r, n);
+                surplus.at(r, step) += excess_ns(r, n);
             }
         });
         surplus.at(r, compared()) = std::max(0.0, graph.tail_ns[r]);
-        for (size_t s = 0; s < steps(); ++s) {
-            const double explained_ns = work.work_ns.at(r, s) - left_ns.at(r, s);
-            surplus.at(r, s) = std::max(0.0, surplus.at(r, s) - std::max(0.0, explained_ns));
-        }
     }
+    surplus.for_each([&](size_t r, size_t s, double& ns) {
+        const double explained_ns = work.work_ns.at(r, s) - left_ns.at(r, s);
+        ns = std::max(0.0, ns - std::max(0.0, explained_ns));
+    });
     return surplus;
 }
 
@@ -165,30 +139,16 @@ std::vector<double> CauseSearch::usual_of_ranks(const RankSteps& values) const {
     return usual;
 }
 
-// Where only every n-th call was seen, the others held all ranks up by as much, which seems time of their own.
-RankSteps CauseSearch::with_unseen(const RankSteps& amounts_ns) const {
-    RankSteps all = amounts_ns;
-    for (size_t s = 0; s < steps() && graph.has_unseen(); ++s) {
-        const std::vector<double> here = amounts_ns.of_step(s);
-        const double most_ns = *std::max_element(here.begin(), here.end());
-        for (size_t r = 0; r < ranks(); ++r) {
-            all.at(r, s) += (graph.sample - 1) * std::max(0.0, most_ns);
-        }
-    }
-    return all;
-}
+Durations CauseSearch::without(const RankSteps& amounts_ns) const { return without(amounts_ns, recorded_); }
 
-Durations CauseSearch::without(const RankSteps& seen_ns) const { return without(seen_ns, recorded_); }
-
-Durations CauseSearch::without(const RankSteps& seen_ns, Durations edited) const {
-    const RankSteps amounts_ns = with_unseen(seen_ns);
+Durations CauseSearch::without(const RankSteps& amounts_ns, Durations edited) const {
     for (size_t r = 0; r < ranks(); ++r) {
         for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
             double longer_ns = 0;
             double own_ns = 0;
             for (uint32_t n = first; n < end; ++n) {
-                longer_ns += graph.nodes[n].beside ? 0 : excess_ns(r, n);
-                own_ns += graph.nodes[n].beside ? 0 : static_cast<double>(recorded_.own_ns[n]);
+                longer_ns += excess_ns(r, n);
+                own_ns += static_cast<double>(recorded_.own_ns[n]);
             }
             const double amount_ns = std::min(amounts_ns.at(r, step), own_ns);
             const double of_excess = amount_ns > 0 && longer_ns > 0 ? std::min(1.0, amount_ns / longer_ns) : 0;
@@ -297,10 +257,7 @@ Durations CauseSearch::typical(const Durations& durations) const {
 
 bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
-    // Where less is seen, more of it is needed.
-    const double least = graph.has_unseen()    ? kLeastShareOfSampled * graph.sample
-                         : !sees_each_launch() ? kLeastShareOfFilledIn
-                                               : kLeastShareOfStep;
+    const double least = sees_each_launch() ? kLeastShareOfStep : kLeastShareOfFilledIn;
     if (cause.cost_ns < least * graph.step_ns) {
         return false;
     }
@@ -310,12 +267,9 @@ bool CauseSearch::add(SlowCause cause, const Durations& without) {
 
 // What a cause takes from a step may show in the step behind, too.
 std::vector<uint32_t> CauseSearch::steps_spared_by(const RankSteps& amounts_ns) const {
-    std::vector<double> of_steps;
-    for (size_t s = 0; s < compared(); ++s) {
-        const std::vector<double> here = amounts_ns.of_step(s);
-        of_steps.push_back(std::accumulate(here.begin(), here.end(), 0.0));
-    }
-    const double least_ns = kSpared * *std::max_element(of_steps.begin(), of_steps.end());
+    std::vector<double> of_steps(steps(), 0);
+    amounts_ns.for_each([&](size_t, size_t s, double ns) { of_steps[s] += ns; });
+    const double least_ns = kSpared * *std::max_element(of_steps.begin(), of_steps.end() - 1);
     std::vector<uint32_t> spared;
     for (size_t s = 0; s < compared(); ++s) {
         if (of_steps[s] <= least_ns && (s == 0 || of_steps[s - 1] <= least_ns)) {
@@ -334,11 +288,7 @@ bool CauseSearch::add(SlowCause cause, const RankSteps& amounts_ns, const Durati
     if (!add(std::move(cause), without)) {
         return false;
     }
-    for (size_t r = 0; r < ranks(); ++r) {
-        for (size_t s = 0; s < steps(); ++s) {
-            left_ns.at(r, s) = std::max(0.0, left_ns.at(r, s) - amounts_ns.at(r, s));
-        }
-    }
+    left_ns.for_each([&](size_t r, size_t s, double& ns) { ns = std::max(0.0, ns - amounts_ns.at(r, s)); });
     return true;
 }
 
@@ -347,14 +297,8 @@ std::optional<int64_t> CauseSearch::since(size_t step) const {
 }
 
 std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {
-    std::vector<double> sums;
-    for (size_t r = 0; r < ranks(); ++r) {
-        double sum_ns = 0;
-        for (size_t s = 0; s < steps(); ++s) {
-            sum_ns += amounts_ns.at(r, s);
-        }
-        sums.push_back(sum_ns);
-    }
+    std::vector<double> sums(ranks(), 0);
+    amounts_ns.for_each([&](size_t r, size_t, double ns) { sums[r] += ns; });
     const double most_ns = *std::max_element(sums.begin(), sums.end());
     std::vector<int> struck;
     for (size_t r = 0; r < ranks(); ++r) {
@@ -367,18 +311,10 @@ std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {
 }
 
 std::optional<int64_t> CauseSearch::since(const RankSteps& amounts_ns) const {
-    double most_ns = 0;
-    for (const double amount_ns : amounts_ns.all()) {
-        most_ns = std::max(most_ns, amount_ns);
-    }
-    for (size_t s = 0; s < steps(); ++s) {
-        for (size_t r = 0; r < ranks(); ++r) {
-            if (amounts_ns.at(r, s) > 0.25 * most_ns) {
-                return since(s);
-            }
-        }
-    }
-    return std::nullopt;
+    const double least_ns = kStruckAtFirst * *std::max_element(amounts_ns.all().begin(), amounts_ns.all().end());
+    size_t first = steps();
+    amounts_ns.for_each([&](size_t, size_t s, double ns) { first = ns > least_ns ? std::min(first, s) : first; });
+    return first == steps() ? std::nullopt : since(first);
 }
 
 }  // namespace titan::analyzer

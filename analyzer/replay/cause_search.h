@@ -19,12 +19,11 @@ inline constexpr double kLeastShareOfStep = 0.015;  // cost of a cause worth tel
 class CauseSearch {
   public:
     // Compares all steps.
-    CauseSearch(const Run& run, const Timing& timing, const StepGraph& graph);
+    CauseSearch(const Run& run, const StepGraph& graph);
     // Compares these steps alone, in what `other`, which compares all, has left.
     CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps);
 
     const Run& run;
-    const Timing& timing;
     const StepGraph& graph;
     const StepWork work;
     RankSteps left_ns;  // own times without what recognised causes take
@@ -40,8 +39,6 @@ class CauseSearch {
     size_t steps() const { return compared() + 1; }  // with what is behind the calls of the last one
     // As the program numbers it.
     int64_t number_of(size_t step) const;
-    // The step of that number, or the one behind it; the last one where there is none.
-    size_t step_of_number(int64_t number) const;
     // Each launch of the steps that are compared was seen.
     bool sees_each_launch() const { return graph.sample == 1 || compared() < graph.steps; }
     // Calls visit(first, end, step) for each step of a rank that is compared and has nodes: they are [first, end).
@@ -55,8 +52,6 @@ class CauseSearch {
     }
     // By how much the node's own time is longer than usual for nodes of its slot, on ranks that do the same.
     double excess_ns(size_t rank, uint32_t node) const;
-    // The middle of the ranks that do the same work, in each step; of a rank without such its own usual time.
-    RankSteps usual_of_peers(const RankSteps& values) const;
     // By how much nodes are longer than usual where they are, without what recognised causes take. A rank that is held
     // up now and then has such time in each step, though others hide part of it.
     RankSteps surplus_ns() const;
@@ -86,7 +81,6 @@ class CauseSearch {
     Durations typical(const Durations& durations) const;
     std::vector<uint32_t> steps_spared_by(const RankSteps& amounts_ns) const;
     void find_usual_slots();
-    RankSteps with_unseen(const RankSteps& amounts_ns) const;
     Durations without(const RankSteps& amounts_ns, Durations edited) const;
     bool take_strokes(size_t rank, const RankSteps& strokes_ns, Durations& edited) const;
 

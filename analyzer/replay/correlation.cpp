@@ -1,6 +1,7 @@
 #include "correlation.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace titan::analyzer {
 namespace {
@@ -27,6 +28,23 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
 // By Fisher's transformation, which makes the errors normal.
 double least_correlation(size_t values) {
     return values <= 3 ? 1 : std::tanh(kBestByChance / std::sqrt(static_cast<double>(values) - 3));
+}
+
+size_t rise_of(const std::vector<double>& values, size_t least_on_a_side) {
+    const double all = std::accumulate(values.begin(), values.end(), 0.0);
+    size_t place = 0;
+    double most = 0, sum = 0;
+    for (size_t i = 1; i < values.size(); ++i) {
+        sum += values[i - 1];
+        const auto before = static_cast<double>(i), behind = static_cast<double>(values.size() - i);
+        const double apart = (all - sum) / behind - sum / before;
+        if (i >= least_on_a_side && i + least_on_a_side <= values.size() && apart > 0 &&
+            apart * apart * before * behind > most) {
+            most = apart * apart * before * behind;
+            place = i;
+        }
+    }
+    return place;
 }
 
 }  // namespace titan::analyzer

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cause_search.h"
+#include "correlation.h"
 #include "host/words.h"
 #include "robust.h"
 
@@ -20,25 +20,6 @@ std::vector<double> part_of(const std::vector<double>& values, size_t from, size
     return {values.begin() + static_cast<std::ptrdiff_t>(from), values.begin() + static_cast<std::ptrdiff_t>(to)};
 }
 
-// The cut that leaves the least distance to the medians on its two sides.
-size_t best_cut(const std::vector<double>& values) {
-    size_t best = 0;
-    double least = 1e300;
-    for (size_t cut = kLeastOnASide; cut + kLeastOnASide <= values.size(); ++cut) {
-        const double before = median_of(part_of(values, 0, cut));
-        const double behind = median_of(part_of(values, cut, values.size()));
-        double distance = 0;
-        for (size_t i = 0; i < values.size(); ++i) {
-            distance += std::abs(values[i] - (i < cut ? before : behind));
-        }
-        if (distance < least) {
-            least = distance;
-            best = cut;
-        }
-    }
-    return best;
-}
-
 std::string longer_text(double times) {
     return times < 3 ? fmt::format("{:.0f}% longer than before", 100 * (times - 1))
                      : fmt::format("{:.0f} times as long as before", times);
@@ -47,9 +28,6 @@ std::string longer_text(double times) {
 }  // namespace
 
 void find_everyone(CauseSearch& search) {
-    if (search.graph.has_unseen()) {  // what all wait for in a call that nobody saw looks like their work
-        return;
-    }
     std::vector<double> of_steps;  // the middle rank's work, as a share of its usual
     const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
     for (size_t s = 0; s < search.steps(); ++s) {
@@ -65,7 +43,10 @@ void find_everyone(CauseSearch& search) {
     }
     of_steps.front() = of_steps[1];
     of_steps.back() = of_steps[of_steps.size() - 2];
-    const size_t cut = best_cut(of_steps);
+    const size_t cut = rise_of(of_steps, kLeastOnASide);
+    if (cut == 0) {
+        return;
+    }
     const double before = median_of(part_of(of_steps, 0, cut));
     const double behind = median_of(part_of(of_steps, cut, of_steps.size()));
     if (before <= 0) {  // no work of their own to be longer than

@@ -48,7 +48,8 @@ double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
     return low_ns < kOften * mean_ns || low_ns < kSmallMost * search.step_ns() ? low_ns : 0;
 }
 
-// Of it, what delayed the GPU: the host was late with a call, and the rank worked longer than in its other steps.
+// Of it, what delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was
+// late with its calls.
 RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool marks) {
     const double base_ns = base_of(search, spent_ns);
     const double least_ns = (marks ? kStandsOutAsMark : kStandsOut) * search.step_ns();
@@ -61,19 +62,14 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool m
             }
         }
         const bool often = static_cast<double>(free.size()) < kOften * static_cast<double>(search.steps());
-        const double usual_ns = often ? 0 : median_of(free);
-        double ahead_ns = 0;  // of the step before: its host was so far ahead that it delays this one
+        const double usual_ns = median_of(free);
         for (size_t s = 0; s < search.steps(); ++s) {
+            const double above_ns = spent_ns.at(r, s) - base_ns;
             const double longer_ns = search.left_ns.at(r, s) - usual_ns;
-            const double above_ns = std::max(0.0, spent_ns.at(r, s) - base_ns) + ahead_ns;
-            ahead_ns = 0;
-            if (above_ns < least_ns) {
-                continue;
-            }
-            // Where it is the rule, the host's lateness alone tells what of it delayed the GPU.
-            const double most_ns = often ? search.work.host_late_ns.at(r, s) : longer_ns;
-            delays.at(r, s) = std::max(0.0, marks && !often ? most_ns : std::min(above_ns, most_ns));
-            ahead_ns = often || spent_ns.at(r, s) - base_ns < least_ns ? 0 : std::max(0.0, above_ns - delays.at(r, s));
+            const double delay_ns = often   ? std::min(above_ns, search.work.host_late_ns.at(r, s))
+                                    : marks ? longer_ns
+                                            : std::min(above_ns, longer_ns);
+            delays.at(r, s) = above_ns < least_ns ? 0 : std::max(0.0, delay_ns);
         }
     }
     return delays;
@@ -89,9 +85,7 @@ RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const
         const bool is_struck = std::any_of(own_ns.begin(), own_ns.end(), [](double ns) { return ns > 0; });
         for (size_t s = 0; is_struck && s < search.steps(); ++s) {
             const double above_ns = spent_ns.at(r, s) - base_ns;
-            if (above_ns >= least_ns) {
-                strokes.at(r, s) = takes == Takes::kItsTime ? above_ns : kAll;
-            }
+            strokes.at(r, s) = above_ns < least_ns ? 0 : takes == Takes::kItsTime ? above_ns : kAll;
         }
     }
     return strokes;
@@ -108,15 +102,13 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
     size_t struck = 0;
     double most_ns = 0;
     double calls = 0;
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        for (size_t s = 0; s < search.steps(); ++s) {
-            if (delays_ns.at(r, s) > 0) {
-                ++struck;
-                most_ns = std::max(most_ns, spent_ns.at(r, s));
-                calls += search.work.memory_calls.at(r, s);
-            }
+    delays_ns.for_each([&](size_t r, size_t s, double ns) {
+        if (ns > 0) {
+            ++struck;
+            most_ns = std::max(most_ns, spent_ns.at(r, s));
+            calls += search.work.memory_calls.at(r, s);
         }
-    }
+    });
     const size_t all = cause.ranks.size() * search.compared();
     cause.evidence.push_back(fmt::format("{} take up to {} in a step, in {} of {} steps of {}", row.words,
                                          fine_duration_text(most_ns), std::min(struck, all), all,
@@ -125,19 +117,17 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& delays_ns)
         cause.evidence.push_back(
             fmt::format("{:.0f} such calls in each of these steps", calls / static_cast<double>(struck)));
     }
-    const bool by_strokes = search.graph.tells_gpu_work() && search.sees_each_launch();
+    const bool by_strokes = search.graph.by_device && search.sees_each_launch();
     search.add(std::move(cause), delays_ns,
                by_strokes ? search.without_strokes(strokes_of(search, spent_ns, delays_ns, row.takes), delays_ns)
                           : search.without(delays_ns));
 }
 
 bool is_in_most_steps(const RankSteps& delays_ns) {
-    size_t struck = 0;
-    for (size_t s = 0; s < delays_ns.steps(); ++s) {
-        const std::vector<double> here = delays_ns.of_step(s);
-        struck += std::any_of(here.begin(), here.end(), [](double ns) { return ns > 0; }) ? 1 : 0;
-    }
-    return static_cast<double>(struck) > kOften * static_cast<double>(delays_ns.steps());
+    std::vector<bool> struck(delays_ns.steps(), false);
+    delays_ns.for_each([&](size_t, size_t s, double ns) { struck[s] = struck[s] || ns > 0; });
+    return static_cast<double>(std::count(struck.begin(), struck.end(), true)) >
+           kOften * static_cast<double>(struck.size());
 }
 
 // Where a few have most of it, what all have a little of is a cause of its own.
@@ -150,12 +140,11 @@ void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_ofte
     const std::vector<int> most = search.struck_ranks(of_most);
     RankSteps of_others(search.ranks(), search.steps());
     const bool are_few = !row.of_all && static_cast<double>(most.size()) < kFew * static_cast<double>(search.ranks());
-    for (size_t r = 0; are_few && r < search.ranks(); ++r) {
-        const bool is_other = !std::binary_search(most.begin(), most.end(), search.rank_number(r));
-        for (size_t s = 0; is_other && s < search.steps(); ++s) {
-            std::swap(of_most.at(r, s), of_others.at(r, s));
+    of_most.for_each([&](size_t r, size_t s, double& ns) {
+        if (are_few && !std::binary_search(most.begin(), most.end(), search.rank_number(r))) {
+            std::swap(ns, of_others.at(r, s));
         }
-    }
+    });
     tell(search, row, of_most);
     if (of_others.sum() > 0) {
         tell(search, row, of_others);

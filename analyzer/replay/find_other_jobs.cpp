@@ -116,7 +116,7 @@ class OtherJobs {
 }  // namespace
 
 void find_other_jobs(CauseSearch& search) {
-    if (!search.graph.outside.empty() && search.graph.tells_gpu_work() && search.graph.sample == 1) {
+    if (!search.graph.outside.empty() && search.graph.by_device && search.graph.sample == 1) {
         OtherJobs(search).find();
     }
 }

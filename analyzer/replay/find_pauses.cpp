@@ -4,53 +4,42 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "cause_search.h"
 #include "host/words.h"
 #include "patterns.h"
+#include "peers.h"
 #include "robust.h"
 
 namespace titan::analyzer {
 namespace {
 
-// Pauses that show that there are such, and those that count then.
-struct PauseLimits {
-    double least;       // share of a step
-    double stands_out;  // times the spread of a rank's steps
-    double seldom;      // share of its steps
-};
-constexpr double kSeldom = 0.34;
-constexpr PauseLimits kPlain{0.08, 6, kSeldom};
-constexpr PauseLimits kSmall{0.03, 3, kSeldom};
-constexpr PauseLimits kLongWork{0.03, 3, 0.6};
-constexpr double kUnevenWork = 0.05;    // share of a step that it costs: all work varies a little
-constexpr double kOfHosts = 0.3;        // share of the pauses: below it is the GPUs that work longer
-constexpr double kLeastRanks = 0.2;     // share of the ranks that pause now and then
-constexpr double kMostOfOne = 0.7;      // share of the pauses on one rank: else they are its own
-constexpr double kInOnePiece = 0.5;     // share of a pause that the host makes no call for
-constexpr double kTogetherShare = 0.6;  // share of the pausing ranks that pause in one step
-constexpr double kAtOnePlace = 0.95;    // share of the pauses
-constexpr double kElsewhere = 0.5;      // share of the work that is at that place
-constexpr size_t kLeastTimes = 5;       // few strokes are no period
+constexpr double kLeastPause = 0.08;   // share of a step
+constexpr double kPauseStandsOut = 6;  // times the spread of a rank's steps
+constexpr double kSeldom = 0.34;       // share of a rank's steps
+constexpr double kUnevenWork = 0.05;   // share of a step that it costs: all work varies a little
+constexpr double kOfHosts = 0.3;       // share of the pauses: below it is the GPUs that work longer
+constexpr double kLeastRanks = 0.2;    // share of the ranks that pause now and then
+constexpr double kMostOfOne = 0.7;     // share of the pauses on one rank: else they are its own
+constexpr double kInOnePiece = 0.5;    // share of a pause that the host makes no call for
+constexpr double kAtOnePlace = 0.95;   // share of the pauses
+constexpr double kElsewhere = 0.5;     // share of the work that is at that place
+constexpr size_t kLeastTimes = 5;      // few strokes are no period
 constexpr size_t kLeastPauses = 4;
 constexpr size_t kLeastUnevenSteps = 12;  // fewer do not tell that work is uneven in each step
 constexpr double kRegular = 0.8;          // share of the distances between strokes
 constexpr double kAllPause = 0.5;         // share of the ranks
 
-// What a rank is longer by than its peers in the steps in which it stands out, if these are few.
-RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseLimits limits) {
+// What a rank has too much in the steps in which it stands out, if these are few.
+RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns) {
     RankSteps pauses_ns(search.ranks(), search.steps());
     for (size_t r = 0; r < search.ranks(); ++r) {
-        std::vector<double> longer_ns;
-        for (size_t s = 0; s < search.steps(); ++s) {
-            longer_ns.push_back(search.left_ns.at(r, s) - usual_ns.at(r, s));
-        }
+        const std::vector<double> longer_ns = excess_ns.of_rank(r);
         const double middle_ns = median_of(longer_ns);
         const double least_ns =
-            std::max(limits.least * search.step_ns(), limits.stands_out * spread_of(longer_ns)) + middle_ns;
+            std::max(kLeastPause * search.step_ns(), kPauseStandsOut * spread_of(longer_ns)) + middle_ns;
         const auto times = std::count_if(longer_ns.begin(), longer_ns.end(), [&](double ns) { return ns > least_ns; });
-        if (static_cast<double>(times) > limits.seldom * static_cast<double>(search.steps())) {
+        if (static_cast<double>(times) > kSeldom * static_cast<double>(search.steps())) {
             continue;
         }
         for (size_t s = 0; s < search.steps(); ++s) {
@@ -60,28 +49,6 @@ RankSteps pauses_of(const CauseSearch& search, const RankSteps& usual_ns, PauseL
     return pauses_ns;
 }
 
-// On ranks of one host alone of several, or in the same steps: it is no collector that makes them pause.
-bool have_one_cause(const CauseSearch& search, const RankSteps& pauses_ns) {
-    std::set<std::string> hosts;
-    std::set<std::string> all_hosts;
-    std::set<size_t> ranks;
-    std::set<size_t> steps;
-    size_t pauses = 0;
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        all_hosts.insert(search.process(r).host);
-        for (size_t s = 0; s < search.steps(); ++s) {
-            if (pauses_ns.at(r, s) > 0) {
-                hosts.insert(search.process(r).host);
-                ranks.insert(r);
-                steps.insert(s);
-                ++pauses;
-            }
-        }
-    }
-    return (hosts.size() == 1 && all_hosts.size() > 1) ||
-           static_cast<double>(pauses) > kTogetherShare * static_cast<double>(ranks.size() * steps.size());
-}
-
 struct Pauses {
     size_t ranks = 0;
     size_t times = 0;
@@ -89,13 +56,13 @@ struct Pauses {
 };
 
 Pauses count_pauses(const RankSteps& pauses_ns) {
+    std::vector<size_t> times(pauses_ns.ranks(), 0);
+    pauses_ns.for_each([&](size_t r, size_t, double ns) { times[r] += ns > 0 ? 1 : 0; });
     Pauses count;
-    for (size_t r = 0; r < pauses_ns.ranks(); ++r) {
-        const std::vector<double> own = pauses_ns.of_rank(r);
-        const auto times = static_cast<size_t>(std::count_if(own.begin(), own.end(), [](double ns) { return ns > 0; }));
-        count.ranks += times != 0 ? 1 : 0;
-        count.times += times;
-        count.most = std::max(count.most, times);
+    for (const size_t of_rank : times) {
+        count.ranks += of_rank != 0 ? 1 : 0;
+        count.times += of_rank;
+        count.most = std::max(count.most, of_rank);
     }
     return count;
 }
@@ -103,15 +70,11 @@ Pauses count_pauses(const RankSteps& pauses_ns) {
 // The share of the pauses by which this is longer than on peers.
 double share_of_pauses(const CauseSearch& search, const RankSteps& pauses_ns, const RankSteps& part_ns) {
     double pause_ns = 0, of_part_ns = 0;
-    const RankSteps usual_ns = search.usual_of_peers(part_ns);
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        for (size_t s = 0; s < search.steps(); ++s) {
-            if (pauses_ns.at(r, s) > 0) {
-                pause_ns += pauses_ns.at(r, s);
-                of_part_ns += std::clamp(part_ns.at(r, s) - usual_ns.at(r, s), 0.0, pauses_ns.at(r, s));
-            }
-        }
-    }
+    const RankSteps excess_ns = Peers(search, Against::kAlike).excess_of(part_ns);
+    pauses_ns.for_each([&](size_t r, size_t s, double ns) {
+        pause_ns += ns;
+        of_part_ns += std::clamp(excess_ns.at(r, s), 0.0, ns);
+    });
     return pause_ns > 0 ? of_part_ns / pause_ns : 0;
 }
 
@@ -166,28 +129,27 @@ bool may_wait_for_others(const CauseSearch& search) {
 }  // namespace
 
 void find_pauses_of_ranks(CauseSearch& search) {
-    const RankSteps usual_ns = search.usual_of_peers(search.left_ns);
-    const RankSteps pauses_ns = pauses_of(search, usual_ns, kPlain);
+    const RankSteps excess_ns = Peers(search, Against::kAlike).excess_of(search.left_ns);
+    const RankSteps pauses_ns = pauses_of(search, excess_ns);
     const Pauses pauses = count_pauses(pauses_ns);
     const bool are_long = median_pause_ns(pauses_ns) > search.step_ns();
     if (pauses.ranks < 2 || static_cast<double>(pauses.ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
         pauses.times < std::max(are_long ? kLeastLongPauses : kLeastPauses, pauses.ranks) ||
-        static_cast<double>(pauses.most) > kMostOfOne * static_cast<double>(pauses.times) ||
-        have_one_cause(search, pauses_ns)) {
+        static_cast<double>(pauses.most) > kMostOfOne * static_cast<double>(pauses.times)) {
         return;
     }
     SlowCause cause;
     cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own",
                                          pauses.times, fine_duration_text(median_pause_ns(pauses_ns)), pauses.ranks,
                                          search.ranks()));
-    if (search.graph.tells_gpu_work() && share_of_pauses(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
+    if (search.graph.by_device && share_of_pauses(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
         cause.of_class = CauseClass::kUnevenSequences;
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
         const double cost_ns = search.cost_ns(search.without(pauses_ns));
         if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search) &&
             search.compared() >= kLeastUnevenSteps) {
-            search.add(std::move(cause), pauses_of(search, usual_ns, kLongWork));
+            search.add(std::move(cause), pauses_ns);
         }
         return;
     }
@@ -203,31 +165,24 @@ void find_pauses_of_ranks(CauseSearch& search) {
         cause.evidence.emplace_back(
             "all at the same place of a step, as where it waits for data; no span says what for");
     }
-    search.add(std::move(cause), pauses_of(search, usual_ns, kSmall));
+    search.add(std::move(cause), pauses_ns);
 }
 
 void find_pauses_of_all(CauseSearch& search) {
-    if (search.graph.has_unseen()) {  // steps differ by which of their calls were seen
-        return;
-    }
-    std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
-    RankSteps pauses_ns(search.ranks(), search.steps());
+    const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
+    RankSteps pauses_ns = search.left_ns;
+    std::vector<double> paused(search.steps(), 0);  // ranks, by step
+    pauses_ns.for_each([&](size_t r, size_t s, double& ns) {
+        const bool is_pause = ns - usual_ns[r] > 2 * kLeastPause * search.step_ns();
+        ns = is_pause ? ns - usual_ns[r] : 0;
+        paused[s] += is_pause ? 1 : 0;
+    });
+    const double most = kAllPause * static_cast<double>(search.ranks());
+    pauses_ns.for_each([&](size_t, size_t s, double& ns) { ns = paused[s] > most ? ns : 0; });
     std::vector<size_t> when;
     for (size_t s = 0; s < search.steps(); ++s) {
-        size_t paused = 0;
-        for (size_t r = 0; r < search.ranks(); ++r) {
-            const double longer_ns = search.left_ns.at(r, s) - usual_ns[r];
-            if (longer_ns > 2 * kPlain.least * search.step_ns()) {
-                pauses_ns.at(r, s) = longer_ns;
-                ++paused;
-            }
-        }
-        if (static_cast<double>(paused) > kAllPause * static_cast<double>(search.ranks())) {
+        if (paused[s] > most) {
             when.push_back(s);
-        } else {
-            for (size_t r = 0; r < search.ranks(); ++r) {
-                pauses_ns.at(r, s) = 0;
-            }
         }
     }
     const std::optional<double> every = period_of(when);

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "cause_search.h"
+#include "correlation.h"
 #include "host/words.h"
 #include "robust.h"
 
@@ -190,24 +191,13 @@ class SlowLinks {
         return typical_ns;
     }
 
-    // The step at which the calls became slow, where the steps before differ most from those behind; 0 where they were
-    // slow before, too.
+    // The step at which the calls became slow; 0 where they were slow before, too.
     static size_t onset(const std::vector<double>& of_step, double usual_ns) {
-        const double all_ns = std::accumulate(of_step.begin(), of_step.end(), 0.0);
-        size_t first = 0;
-        double most = 0, before_ns = 0, slow_ns = 0, sum_ns = 0;
-        for (size_t s = 1; s < of_step.size(); ++s) {
-            sum_ns += of_step[s - 1];
-            const auto before = static_cast<double>(s), behind = static_cast<double>(of_step.size() - s);
-            const double apart_ns = (all_ns - sum_ns) / behind - sum_ns / before;
-            if (apart_ns > 0 && apart_ns * apart_ns * before * behind > most) {
-                most = apart_ns * apart_ns * before * behind;
-                before_ns = sum_ns / before;
-                slow_ns = before_ns + apart_ns;
-                first = s;
-            }
-        }
-        return before_ns < (usual_ns + slow_ns) / 2 ? first : 0;
+        const size_t first = rise_of(of_step, 1);
+        const auto cut = of_step.begin() + static_cast<std::ptrdiff_t>(first);
+        const double before_ns = std::accumulate(of_step.begin(), cut, 0.0) / static_cast<double>(first);
+        const double slow_ns = std::accumulate(cut, of_step.end(), 0.0) / static_cast<double>(of_step.end() - cut);
+        return first != 0 && before_ns < (usual_ns + slow_ns) / 2 ? first : 0;
     }
 
     // Beside their like where there are enough of it, else beside their own past.
@@ -292,18 +282,15 @@ class SlowLinks {
         return hosts;
     }
 
-    // In all slow routes, and together in none of their like that is not slow. Where these leave their hosts, so must
-    // the others.
+    // In all slow routes, and together in none of their like that is not slow.
     std::set<std::string> common_hosts(const std::vector<const Route*>& slow) const {
         std::set<std::string> common = hosts_of(slow.front()->of);
-        size_t fewest = common.size();
         for (const Route* route : slow) {
             std::set<std::string> both;
             const std::set<std::string> hosts = hosts_of(route->of);
             std::set_intersection(common.begin(), common.end(), hosts.begin(), hosts.end(),
                                   std::inserter(both, both.end()));
             common = std::move(both);
-            fewest = std::min(fewest, hosts.size());
         }
         const auto is_slow = [&](const Route& route) {
             return std::find(slow.begin(), slow.end(), &route) != slow.end();
@@ -312,7 +299,7 @@ class SlowLinks {
             const bool any_slow = std::any_of(routes.begin(), routes.end(), is_slow);
             for (const Route& route : routes) {
                 const std::set<std::string> hosts = hosts_of(route.of);
-                if (any_slow && !is_slow(route) && (fewest == 1 || hosts.size() > 1) &&
+                if (any_slow && !is_slow(route) &&
                     std::includes(hosts.begin(), hosts.end(), common.begin(), common.end())) {
                     return {};
                 }
@@ -328,6 +315,7 @@ class SlowLinks {
         size_t first = search_.compared();
         const Route* worst = slow.front();
         std::set<int> ranks;
+        std::set<uint32_t> communicators;
         for (const Route* route : slow) {
             const double factor = route->usual_ns / route->slow_ns;
             for (size_t i = 0; i < route->nodes.size(); ++i) {
@@ -338,6 +326,7 @@ class SlowLinks {
             first = std::min(first, route->first_step);
             worst = route->slow_ns - route->usual_ns > worst->slow_ns - worst->usual_ns ? route : worst;
             const StepRoute& of = route->of;
+            communicators.insert(of.communicator);
             for (const MemberRef ref : search_.run.communicators[of.communicator].members) {
                 const Member& member = search_.run.member(ref);
                 if (member.global_rank >= 0 && (!of.is_pair() || member.rank == of.from || member.rank == of.to)) {
@@ -354,6 +343,15 @@ class SlowLinks {
             fmt::format("{} between {} takes {}, its like {} (typical ones, counted from the last arrival)",
                         format::name_of(of.kind), ranks_text(cause.ranks), fine_duration_text(worst->slow_ns),
                         fine_duration_text(worst->usual_ns)));
+        if (!of.is_pair()) {
+            cause.calls = {{communicators.begin(), communicators.end()},
+                           of.kind,
+                           of.bytes,
+                           search_.run.communicators[of.communicator].size,
+                           worst->slow_ns,
+                           worst->usual_ns,
+                           worst->slow_calls};
+        }
         search_.add(std::move(cause), without);
     }
 
@@ -365,7 +363,7 @@ class SlowLinks {
 }  // namespace
 
 void find_slow_links(CauseSearch& search) {
-    if (search.graph.tells_gpu_work()) {
+    if (search.graph.by_device) {
         SlowLinks(search).find();
     }
 }

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
-#include "excess_work.h"
 #include "host/words.h"
 #include "patterns.h"
+#include "peers.h"
 #include "robust.h"
 #include "what_is_slow.h"
 
@@ -36,23 +35,28 @@ struct Suspect {
 class SlowRanks {
   public:
     SlowRanks(CauseSearch& search, Against against)
-        : search_(search), of_hosts_(against == Against::kOtherHosts), excess_(search, against) {}
+        : search_(search),
+          of_hosts_(against == Against::kOtherHosts),
+          peers_(search, against),
+          work_ns_(peers_.excess_of(of_hosts_ && !search.graph.by_streams ? search.surplus_ns() : search.left_ns)),
+          host_late_ns_(peers_.excess_of(search.work.host_late_ns)),
+          keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
+          busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))) {
+        work_ns_.for_each([&](size_t r, size_t s, double& ns) {
+            ns = peers_.is_of_host_alone(r) ? std::min(search.left_ns.at(r, s), host_late_ns_.at(r, s)) : ns;
+        });
+    }
 
     void find() {
         std::vector<Suspect> suspects = all_suspects();
         const ShapeLimits limits = limits_of(suspects);
         judge(suspects, limits);
-        const std::set<std::string> hosts = of_hosts_ ? std::set<std::string>() : struck_hosts(suspects);
         for (const Suspect& suspect : suspects) {
-            if (suspect.shape.pattern != LatePattern::kNone &&
-                (of_hosts_ ? strikes_whole_host(suspect)
-                           : !hosts.contains(search_.process(suspect.ranks.front()).host))) {
+            if (suspect.shape.pattern != LatePattern::kNone && (!of_hosts_ || strikes_whole_host(suspect))) {
                 tell(suspect);
             }
         }
-        if (!search_.graph.has_unseen()) {
-            tell_long_pauses(std::move(suspects), limits);
-        }
+        tell_long_pauses(std::move(suspects), limits);
     }
 
   private:
@@ -74,31 +78,12 @@ class SlowRanks {
             for (size_t s = 0; s < search_.steps(); ++s) {
                 double sum_ns = 0;
                 for (const size_t r : suspect.ranks) {
-                    sum_ns += excess_.work_ns(r, s);
+                    sum_ns += work_ns_.at(r, s);
                 }
                 suspect.excess_ns.push_back(sum_ns / static_cast<double>(suspect.ranks.size()));
             }
         }
         return suspects;
-    }
-
-    // Hosts most ranks of which have a pattern of their own: that is the host's.
-    std::set<std::string> struck_hosts(const std::vector<Suspect>& suspects) const {
-        std::map<std::string, std::pair<size_t, size_t>> ranks;  // struck, all
-        for (const Suspect& suspect : suspects) {
-            auto& [struck, all] = ranks[search_.process(suspect.ranks.front()).host];
-            struck += suspect.shape.pattern != LatePattern::kNone ? 1 : 0;
-            ++all;
-        }
-        std::set<std::string> hosts;
-        for (const auto& [host, count] : ranks) {
-            const auto [struck, all] = count;
-            if (struck >= 2 && all < search_.ranks() &&
-                static_cast<double>(struck) >= kMostOfHost * static_cast<double>(all)) {
-                hosts.insert(host);
-            }
-        }
-        return hosts;
     }
 
     ShapeLimits limits_of(const std::vector<Suspect>& suspects) const {
@@ -127,9 +112,6 @@ class SlowRanks {
             own.base_rate = std::max(own.base_rate,
                                      rate_of_others(suspects, i, std::max(late_from_ns(costs, limits.least_ns), 1.0)));
             suspects[i].shape = shape_of(costs, own);
-            if (suspects[i].shape.pattern == LatePattern::kNone && !of_hosts_) {
-                suspects[i].shape = known_shape(suspects[i].ranks.front());
-            }
         }
     }
 
@@ -168,24 +150,6 @@ class SlowRanks {
         }
     }
 
-    // As its lateness in collectives tells, in steps of the graph.
-    LateShape known_shape(size_t r) const {
-        for (const RankTiming& known : search_.timing.ranks) {
-            const TimeAxis& axis = search_.timing.axes[known.axis];
-            if (known.process != search_.graph.processes[r] || known.shape.pattern == LatePattern::kNone ||
-                !axis.steps) {
-                continue;
-            }
-            LateShape shape = known.shape;
-            const auto step_of = [&](size_t key) { return search_.step_of_number(axis.keys[key]); };
-            shape.first = step_of(known.shape.first);
-            shape.last = step_of(known.shape.last);
-            shape.hits = std::min(shape.hits, search_.compared());
-            return shape;
-        }
-        return {};
-    }
-
     bool is_struck(const Suspect& suspect, size_t s) const {
         const LateShape& shape = suspect.shape;
         return s >= shape.first && s <= shape.last &&
@@ -197,13 +161,13 @@ class SlowRanks {
         for (const size_t r : suspect.ranks) {
             double rank_ns = 0, host_ns = 0;
             for (size_t s = 0; s < search_.steps(); ++s) {
-                rank_ns += is_struck(suspect, s) ? excess_.work_ns(r, s) : 0;
+                rank_ns += is_struck(suspect, s) ? work_ns_.at(r, s) : 0;
                 host_ns += is_struck(suspect, s) ? suspect.excess_ns[s] : 0;
             }
             struck += rank_ns > kLikeItsHost * host_ns ? 1 : 0;
         }
         const bool is_by_host_alone = std::all_of(suspect.ranks.begin(), suspect.ranks.end(),
-                                                  [&](size_t r) { return excess_.is_of_host_alone(r); });
+                                                  [&](size_t r) { return peers_.is_of_host_alone(r); });
         const double least = is_by_host_alone ? kHalfOfHost : kMostOfHost;
         return static_cast<double>(struck) >= least * static_cast<double>(suspect.ranks.size()) &&
                (!is_by_host_alone || is_of_host(suspect));
@@ -214,7 +178,7 @@ class SlowRanks {
         SlowCause cause;
         for (const size_t r : suspect.ranks) {
             for (size_t s = 0; s < search_.steps(); ++s) {
-                amounts_ns.at(r, s) = is_struck(suspect, s) ? std::max(0.0, excess_.work_ns(r, s)) : 0;
+                amounts_ns.at(r, s) = is_struck(suspect, s) ? std::max(0.0, work_ns_.at(r, s)) : 0;
             }
             cause.ranks.push_back(search_.rank_number(r));
         }
@@ -253,10 +217,10 @@ class SlowRanks {
         for (const size_t r : suspect.ranks) {
             for (size_t s = 0; s < search_.steps(); ++s) {
                 if (is_struck(suspect, s)) {
-                    all_ns += excess_.work_ns(r, s);
-                    busy_ns += excess_.busy_ns(r, s);
-                    late_ns += excess_.host_late_ns(r, s);
-                    keeps_up_ns += excess_.keeps_up_ns(r, s);
+                    all_ns += work_ns_.at(r, s);
+                    busy_ns += busy_ns_.at(r, s);
+                    late_ns += host_late_ns_.at(r, s);
+                    keeps_up_ns += keeps_up_ns_.at(r, s);
                 }
             }
         }
@@ -267,16 +231,19 @@ class SlowRanks {
 
     CauseSearch& search_;
     const bool of_hosts_;
-    const ExcessWork excess_;
+    const Peers peers_;
+    // By how much each rank has more than its peers.
+    RankSteps work_ns_;
+    const RankSteps host_late_ns_;
+    const RankSteps keeps_up_ns_;
+    const RankSteps busy_ns_;
 };
 
 }  // namespace
 
 void find_slow_ranks(CauseSearch& search) {
     SlowRanks(search, Against::kOwnHost).find();
-    if (!search.graph.has_unseen()) {  // else nobody knows whether a host was late
-        SlowRanks(search, Against::kOtherHosts).find();
-    }
+    SlowRanks(search, Against::kOtherHosts).find();
 }
 
 }  // namespace titan::analyzer

@@ -47,9 +47,6 @@ Evenness evenness_of(const CauseSearch& search) {
     for (size_t r = 0; r < search.ranks(); ++r) {
         search.for_each_step(r, [&](uint32_t first, uint32_t end, size_t) {
             for (uint32_t n = first; n < end; ++n) {
-                if (graph.nodes[n].runs_ahead) {
-                    continue;
-                }
                 AlikeNodes& alike = slots[{graph.roles[r], graph.nodes[n].slot, graph.follows(n)}];
                 if (alike.rank == r) {
                     alike.changes_ns.push_back(static_cast<double>(own_ns[n] - own_ns[alike.nodes.back()]));
@@ -89,8 +86,7 @@ std::vector<std::vector<double>> changes_of(const CauseSearch& search, size_t ra
     search.for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
         parts.resize(std::max<size_t>(parts.size(), end - first), std::vector<double>(search.steps(), 0));
         for (uint32_t n = first; n < end; ++n) {
-            parts[n - first][step] =
-                search.graph.nodes[n].runs_ahead ? 0 : static_cast<double>(search.recorded().own_ns[n]);
+            parts[n - first][step] = static_cast<double>(search.recorded().own_ns[n]);
         }
     });
     std::erase_if(parts, [&](const std::vector<double>& part) {
@@ -218,17 +214,13 @@ void find_uneven_sequences(CauseSearch& search) {
     cause.evidence.push_back(
         fmt::format("parts of a step (forward and backward) take longer together: correlation {:.2f}", together));
     if (search.add(std::move(cause), evenness.even)) {
-        for (size_t r = 0; r < search.ranks(); ++r) {
-            const double usual_ns = median_of(search.left_ns.of_rank(r));
-            for (size_t s = 0; s < search.steps(); ++s) {
-                search.left_ns.at(r, s) = usual_ns;
-            }
-        }
+        const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
+        search.left_ns.for_each([&](size_t r, size_t, double& ns) { ns = usual_ns[r]; });
     }
 }
 
 void find_uneven_stages(CauseSearch& search) {
-    if (!search.graph.tells_gpu_work()) {
+    if (!search.graph.by_device) {
         return;
     }
     const std::vector<Stage> stages = stages_of(search);

@@ -16,17 +16,12 @@ struct RawNode {
     uint32_t step = 0;
     uint32_t row = kNoIndex;
     OpKind kind{};
-    bool is_estimate = false;   // nobody saw it: its times are those of other steps
     uint32_t piece = kNoIndex;  // of Process::step_streams
 
     bool is_call() const { return row != kNoIndex; }
 };
 
-// Fills `before`, `after` and `after_end` of the nodes, and `last`. `came`: the nodes of each rank as they came.
+// Fills `before` and `after_end` of the nodes, and `last`. `came`: the nodes of each rank as they came.
 void chain_nodes(const std::vector<RawNode>& raw, std::vector<std::vector<uint32_t>>& came, StepGraph& graph);
-
-// Where a node queued behind another, its own time is known to be no longer than that; what it is likely to be, ranks
-// that did not queue tell.
-void bound_queued(const std::vector<RawNode>& raw, StepGraph& graph);
 
 }  // namespace titan::analyzer

@@ -54,8 +54,8 @@ std::string filled(std::string_view words, const std::string& whom) {
     return text;
 }
 
-std::vector<SlowCause> causes_of(const Run& run, const Timing& timing, const StepGraph& graph) {
-    CauseSearch of_all(run, timing, graph);
+std::vector<SlowCause> causes_of(const Run& run, const StepGraph& graph) {
+    CauseSearch of_all(run, graph);
     find_host_parts(of_all, graph.watched.empty() ? HowOften::kAny : HowOften::kSeldom);
     find_pauses_of_all(of_all);
     std::optional<CauseSearch> of_watched;
@@ -86,7 +86,7 @@ void tell_the_incomparable(const Run& run, const StepGraph& graph, SlowCauses& a
     }
     std::vector<int> alone;
     for (const auto& [role, ranks] : ranks_of) {
-        const bool is_stage = stage_of(run, ranks.front()) >= 0 && graph.tells_gpu_work();
+        const bool is_stage = stage_of(run, ranks.front()) >= 0 && graph.by_device;
         if (ranks.size() == 1 && !is_stage) {  // stages are compared with each other
             alone.push_back(ranks.front());
         }
@@ -159,21 +159,16 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
             "GPU times are not recorded: hosts tell when ranks came to their calls, and "
             "synchronisations when calls had ended; slow links and uneven stages the record cannot tell");
     }
-    if (graph.has_unseen()) {
-        all.missing.push_back(fmt::format(
-            "one of {} launches is watched, and the same ones in each step: slow links, uneven stages and what slows "
-            "all ranks the record cannot tell, and what a step would be without a cause only roughly",
-            graph.sample));
-    } else if (!graph.watched.empty()) {
+    if (!graph.watched.empty()) {
         all.missing.push_back(
             fmt::format("the GPUs were watched in {} of {} steps: the others are taken to be like them",
                         graph.watched.size(), graph.steps));
-    } else if (graph.filled_in) {
+    } else if (graph.sample > 1) {
         all.missing.push_back(
             fmt::format("one of {} launches is watched: when the others ran is taken from other steps", graph.sample));
     }
     tell_the_incomparable(run, graph, all);
-    all.causes = causes_of(run, timing, graph);
+    all.causes = causes_of(run, graph);
     for (SlowCause& cause : all.causes) {
         settle_since(cause, timing);
     }

@@ -29,6 +29,17 @@ std::string_view name_of(CauseClass cause);
 // Ranks are late, of themselves or because of their host.
 constexpr bool is_of_ranks(CauseClass cause) { return cause <= CauseClass::kSlowHost; }
 
+// Collectives that take long, of those that are slow the ones that are longest beside their like.
+struct SlowCalls {
+    std::vector<uint32_t> communicators;  // all that are slow, sorted
+    OpKind op{};
+    uint64_t bytes = 0;  // of the largest
+    int members = 0;
+    double taken_ns = 0;  // typical, counted from the last arrival
+    double usual_ns = 0;  // of their like, or before
+    size_t count = 0;
+};
+
 struct SlowCause {
     CauseClass of_class{};
     std::vector<int> ranks;  // sorted; of causes of all ranks: those that it strikes
@@ -42,6 +53,7 @@ struct SlowCause {
     std::string slow_part;               // the same in words
     std::vector<std::string> evidence;
     std::optional<SampledExcess> sampled;  // said in `evidence`, too
+    std::optional<SlowCalls> calls;
 
     double without_ns() const { return step_ns - cost_ns; }
     double share() const { return step_ns > 0 ? cost_ns / step_ns : 0; }

@@ -15,7 +15,6 @@
 #include "host/words.h"
 #include "meetings.h"
 #include "node_chains.h"
-#include "run_ahead.h"
 #include "same_work.h"
 #include "stream_chains.h"
 #include "unseen_launches.h"
@@ -54,7 +53,9 @@ class GraphBuilder {
         }
         graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
         graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
-        fill_nodes();
+        if (!fill_nodes()) {
+            return std::move(graph_);
+        }
         put_in_order();
         for (const uint32_t process : outside_) {
             add_outside(process);
@@ -195,7 +196,6 @@ class GraphBuilder {
         const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
         const int32_t middle_step = graph_.first_step + static_cast<int32_t>(graph_.steps / 2);
         const uint32_t until = end_of_last(process);
-        meetings_.begin(process);
         const auto step_at = [&](size_t& i, uint32_t place) {
             while (i + 1 < process.steps.size() && process.steps[i + 1].first_call <= place) {
                 ++i;
@@ -325,24 +325,21 @@ class GraphBuilder {
         }
     }
 
-    void fill_in_unseen() {
+    // False where the same launches are watched in each step.
+    bool fill_in_unseen() {
         StepMoments moments;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             moments.push_back(moments_of(run_.processes[graph_.processes[r]], graph_));
         }
         find_watched_steps();
-        for (RawNode& node : raw_) {
-            node.is_estimate = !graph_.watched.empty() && node.arrived_ns == 0 && node.ended_ns == 0;
+        if (!fill_unseen(moments, graph_, raw_)) {
+            return false;
         }
-        if (!fill_unseen(moments, clocks_, graph_, raw_)) {
-            graph_.watched.clear();
-            return;
-        }
-        graph_.filled_in = true;
         for (size_t r = 0; r < graph_.ranks() && graph_.watched.empty(); ++r) {
             graph_.known_ns[r] =
                 std::max({graph_.known_ns[r], kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
         }
+        return true;
     }
 
     // Where steps are marked, a tracer that is to observe a sample observes whole steps.
@@ -362,7 +359,7 @@ class GraphBuilder {
         }
     }
 
-    void fill_nodes() {
+    bool fill_nodes() {
         graph_.nodes.resize(raw_.size());
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             uint32_t slot = 0;
@@ -372,22 +369,22 @@ class GraphBuilder {
                 graph_.nodes[n].slot = slot;
             }
         }
-        if (graph_.sample > 1) {
-            fill_in_unseen();
+        if (graph_.sample > 1 && !fill_in_unseen()) {
+            graph_.why_none = fmt::format(
+                "one of {} launches is watched, and the same ones in each step: when the others ran, the record does "
+                "not show, and what the step would take without a cause cannot be played",
+                graph_.sample);
+            return false;
         }
         complete_arrivals();
         if (graph_.by_streams) {
             chain_by_streams(orders_, raw_, came_, graph_);
         } else {
             chain_nodes(raw_, came_, graph_);
-            find_those_ahead(raw_, graph_);
         }
         fill_own_times();
-        if (!graph_.by_streams) {
-            bound_queued(raw_, graph_);
-        }
-        mark_beside();
         fill_run_times();
+        return true;
     }
 
     double common_ns(size_t r, int64_t time_ns) const {
@@ -441,24 +438,6 @@ class GraphBuilder {
             const int64_t until_ns = std::min(before->end_ns, first.entered_ns);
             graph_.carried_ns[r * graph_.steps + first.step - 1] =
                 static_cast<float>(std::max<int64_t>(0, until_ns - since_ns));
-        }
-    }
-
-    // Calls on several streams behind the same work: the time until the last of them counts once.
-    void mark_beside() {
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            const uint32_t first = graph_.begin[r];
-            std::vector<uint32_t> longest(2 * size_t{graph_.begin[r + 1] - first}, kNoIndex);  // by what they follow
-            for (uint32_t n = first; n < graph_.begin[r + 1]; ++n) {
-                StepNode& node = graph_.nodes[n];
-                if (node.before == kNoIndex) {
-                    continue;
-                }
-                uint32_t& other = longest[2 * size_t{node.before - first} + (node.after_end ? 1 : 0)];
-                const bool is_longer = other == kNoIndex || node.own_ns > graph_.nodes[other].own_ns;
-                (is_longer && other != kNoIndex ? graph_.nodes[other] : node).beside = other != kNoIndex;
-                other = is_longer ? n : other;
-            }
         }
     }
 

@@ -10,10 +10,9 @@
 // that they may be edited and played again (replay.h). No clock is compared where durations tell: who comes last to a
 // collective waits least.
 //
-// Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. A call that
-// overlaps with its rank's computation holds up nothing behind it but the next call of its communicator. The record
-// does not say which these are, but shows it: the next call came before it had ended, or came right at its end in some
-// steps and long after it in others.
+// Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. What each of
+// them waited for there the records of streams and events tell (stream_chains.h); without these it is taken to be what
+// ended last before it came (node_chains.h).
 #pragma once
 
 #include <algorithm>
@@ -36,8 +35,6 @@ struct StepNode {
     uint32_t after = kNoIndex;   // what it waits for besides: the node behind which it queues, or whose event it awaits
     bool after_end = false;      // its own time counts from the end of the one before, else from when that came
     bool after_both = false;     // and from the end of `after`, whichever is later
-    bool runs_ahead = false;     // of its rank's computation, which it does not wait for
-    bool beside = false;         // a longer one counts its own time from the same moment: no time of its own
     bool has_end = false;        // when it ended is known; else run_ns is 0
     bool host_late = false;      // its host made the call when the GPU had nothing left to do
     bool keeps_up = false;       // its GPU came to it as soon behind the call as the looks at it can tell
@@ -50,6 +47,7 @@ struct StepRoute {
     int32_t to = -1;
     OpKind kind{};
     uint8_t size_bits = 0;  // bytes to a factor of 2
+    uint64_t bytes = 0;     // the most
 
     bool is_pair() const { return from >= 0; }
     bool is_exchange() const { return from >= 0 && from == to; }  // of one rank with several others
@@ -83,20 +81,17 @@ struct StepGraph {
     std::vector<uint32_t> order;  // nodes as they arrive, so that all that one waits for is before it
     int32_t first_step = 0;
     uint32_t steps = 0;
-    bool by_period = false;         // steps that no marker tells
-    bool by_device = true;          // GPUs were watched on all ranks
-    bool by_streams = false;        // and in what order streams work is known
-    double step_ns = 0;             // recorded: mean over ranks and steps
-    uint32_t sample = 1;            // of so many launches of the GPUs one is seen
-    bool filled_in = false;         // and when the others came and ended is taken from other steps
+    bool by_period = false;   // steps that no marker tells
+    bool by_device = true;    // GPUs were watched on all ranks
+    bool by_streams = false;  // and in what order streams work is known
+    double step_ns = 0;       // recorded: mean over ranks and steps
+    uint32_t sample = 1;      // of so many launches of the GPUs one is seen; the others are taken from other steps
     std::vector<uint32_t> watched;  // then the steps in which all ranks saw each launch, if there are enough to compare
     uint32_t forced = 0;            // nodes whose meetings did not come together as recorded
 
     size_t ranks() const { return processes.size(); }
     // Nodes of a slot that follow the same call, so that their own times may be compared, have the same number.
     uint32_t follows(uint32_t node) const { return nodes[node].before == kNoIndex ? 0 : node - nodes[node].before; }
-    bool has_unseen() const { return sample > 1 && !filled_in; }
-    bool tells_gpu_work() const { return by_device && !has_unseen(); }
     float carried_of(size_t rank, size_t step) const { return carried_ns[rank * steps + step]; }
     size_t rank_of(uint32_t node) const {
         return static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), node) - begin.begin()) - 1;

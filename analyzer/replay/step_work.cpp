@@ -40,17 +40,12 @@ void add_profile(const Process& process, const StepProfile& step, size_t rank, s
 
 // Of the spans of a step, those behind its calls are the last.
 void carry_over(const StepGraph& graph, size_t rank, StepWork& work) {
-    for (size_t part = 0; part < work.host_ns.size(); ++part) {
-        RankSteps& of_part = work.host_ns[part];
+    for (RankSteps& of_part : work.host_ns) {
         for (size_t step = graph.steps; step-- > 0;) {
             const double carried_ns =
                 std::min(of_part.at(rank, step), static_cast<double>(graph.carried_of(rank, step)));
-            if (part == static_cast<size_t>(HostPart::kOneGap)) {
-                of_part.at(rank, step + 1) = std::max(of_part.at(rank, step + 1), carried_ns);
-            } else {
-                of_part.at(rank, step) -= carried_ns;
-                of_part.at(rank, step + 1) += carried_ns;
-            }
+            of_part.at(rank, step) -= carried_ns;
+            of_part.at(rank, step + 1) += carried_ns;
         }
     }
 }
@@ -121,7 +116,7 @@ StepWork step_work(const Run& run, const StepGraph& graph) {
             const size_t step = graph.nodes[first].step;
             for (uint32_t n = first; n < end; ++n) {
                 const StepNode& node = graph.nodes[n];
-                const double own_ns = node.beside ? 0 : static_cast<double>(node.own_ns);
+                const double own_ns = static_cast<double>(node.own_ns);
                 work.work_ns.at(r, step) += own_ns;
                 work.host_late_ns.at(r, step) += node.host_late ? own_ns : 0;
                 work.keeps_up_ns.at(r, step) += node.keeps_up ? own_ns : 0;

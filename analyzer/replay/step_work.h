@@ -18,6 +18,19 @@ class RankSteps {
     size_t steps() const { return steps_; }
     double& at(size_t rank, size_t step) { return values_[rank * steps_ + step]; }
     double at(size_t rank, size_t step) const { return values_[rank * steps_ + step]; }
+    // Calls visit(rank, step, value) for each.
+    template <typename Visit>
+    void for_each(const Visit& visit) {
+        for (size_t i = 0; i < values_.size(); ++i) {
+            visit(i / steps_, i % steps_, values_[i]);
+        }
+    }
+    template <typename Visit>
+    void for_each(const Visit& visit) const {
+        for (size_t i = 0; i < values_.size(); ++i) {
+            visit(i / steps_, i % steps_, values_[i]);
+        }
+    }
     std::vector<double> of_rank(size_t rank) const;
     std::vector<double> of_step(size_t step) const;
     // Of these steps alone, and of what is behind the last one.

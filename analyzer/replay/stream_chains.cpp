@@ -19,9 +19,7 @@ constexpr double kCommonSlot = 0.5;     // share of the ranks that do the same o
 constexpr double kOftenSeen = 0.5;      // share of the steps
 constexpr double kMostlySeen = 0.9;     // then it is not only seen where it takes long
 constexpr double kAsOften = 0.5;        // times as often as another
-constexpr double kRarely = 0.01;        // share of the steps: of what shows in other work alone
 constexpr double kOfHost = 0.1;         // share of the time of a piece: then its host was late, not its GPU
-constexpr double kMostlyOfHost = 0.5;   // likewise: then nothing tells how long its GPU worked
 constexpr double kLongestNs = 1e15;     // of work: more is damage
 constexpr double kSeenWhereLong = 1.1;  // times as long as usual was the work before it
 constexpr size_t kLeastOften = 3;       // times
@@ -51,10 +49,6 @@ class StreamChains {
             see_ends(r);
         }
         learn();
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            learn_from_behind(r);
-        }
-        compare();
         // What begins where filled-in work ends is seen now, too.
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             fill_ends(r);
@@ -73,7 +67,6 @@ class StreamChains {
     struct End {
         bool seen = false;              // a call that waited for nothing else came then
         int64_t latest_ns = INT64_MAX;  // calls behind it had come by then
-        int64_t next_ns = INT64_MAX;    // so had the next call of the program
     };
 
     bool is_regular(uint32_t n) const { return raw_[n].piece != kNoIndex; }
@@ -111,11 +104,6 @@ class StreamChains {
     // A call tells when the work ended that it waited for, unless it came as the call before on its stream ended, or
     // its host was late.
     void see_ends(size_t r) {
-        int64_t next_ns = INT64_MAX;
-        for (uint32_t n = graph_.begin[r + 1]; n-- > graph_.begin[r];) {
-            next_ns = raw_[n].is_call() ? raw_[n].arrived_ns : next_ns;
-            ends_[n].next_ns = next_ns;
-        }
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             if (!raw_[n].is_call()) {
                 continue;
@@ -148,10 +136,6 @@ class StreamChains {
                     ends_[work].latest_ns = std::min(ends_[work].latest_ns, by_ns);
                 }
             }
-        }
-        // Another call behind it came before that: the one that seemed not to queue did.
-        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-            ends_[n].seen &= raw_[n].ended_ns - graph_.known_ns[r] <= ends_[n].latest_ns;
         }
     }
 
@@ -208,7 +192,7 @@ class StreamChains {
             }
             ++times[raw_[n].piece];
             const auto ran_ns = static_cast<double>(raw_[n].ended_ns - since_ns(n));
-            if (!ends_[n].seen || !is_begin_known(n) || host_ns(n) > kMostlyOfHost * ran_ns) {
+            if (!ends_[n].seen || !is_begin_known(n)) {
                 continue;
             }
             rough[raw_[n].piece].push_back(rough_ns(n));
@@ -314,34 +298,6 @@ class StreamChains {
         }
     }
 
-    // How long work takes that no call ever shows, but work behind it: that began when this one ended, if it waited for
-    // nothing else then.
-    void learn_from_behind(size_t r) {
-        std::vector<std::vector<double>> took_ns(orders_[r]->size());
-        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-            if (raw_[n].is_call() || !ends_[n].seen) {
-                continue;
-            }
-            const StepNode& node = graph_.nodes[n];
-            for (const auto& [work, other] : {std::pair(node.before, node.after), std::pair(node.after, node.before)}) {
-                if (work == kNoIndex || is_seen(work) || !is_seen(other) || usual_ns(r, work) > 0) {
-                    continue;
-                }
-                const double behind_ns = usual_ns(r, n);
-                const int64_t began_ns = raw_[n].ended_ns - static_cast<int64_t>(behind_ns);
-                const bool host_was_ahead = raw_[n].entered_ns <= since_ns(work);
-                if (behind_ns > 0 && began_ns > end_ns(other) + kQueuedNs && is_begin_known(work) && host_was_ahead) {
-                    took_ns[raw_[work].piece].push_back(static_cast<double>(began_ns - since_ns(work)));
-                }
-            }
-        }
-        for (size_t piece = 0; piece < took_ns.size(); ++piece) {
-            if (!took_ns[piece].empty()) {
-                seen_[r][piece] = {middle_mean(std::move(took_ns[piece])), kRarely};
-            }
-        }
-    }
-
     // By what most ranks that do the same show often; if they show nothing so, roughly.
     void measure_shares(const std::vector<size_t>& ranks) {
         if (!measure_shares(ranks, false)) {
@@ -413,8 +369,7 @@ class StreamChains {
     int64_t likely_end_ns(size_t r, uint32_t n) const {
         const int64_t latest_ns = ends_[n].latest_ns;
         if (graph_.nodes[n].before == kNoIndex) {  // what it waited for is not on record
-            const int64_t by_ns = latest_ns == INT64_MAX ? ends_[n].next_ns : latest_ns;
-            return by_ns == INT64_MAX ? 0 : by_ns;
+            return latest_ns == INT64_MAX ? 0 : latest_ns;
         }
         const int64_t begun_ns = since_ns(n);
         const double took_ns = std::clamp(usual_ns(r, n), 0.0, kLongestNs);
@@ -425,7 +380,6 @@ class StreamChains {
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             if (!raw_[n].is_call() && !ends_[n].seen) {
                 raw_[n].ended_ns = raw_[n].arrived_ns = likely_end_ns(r, n);
-                raw_[n].is_estimate = true;
             } else if (raw_[n].is_call() && raw_[n].entered_ns > since_ns(n)) {
                 follow_host(r, n);
             }

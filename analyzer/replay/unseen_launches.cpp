@@ -12,11 +12,10 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kLeastSamples = 3;        // of a moment that is to be known
-constexpr size_t kLeastSeen = 6;           // moments in a step that say when it began
-constexpr int kRounds = 4;                 // until moments and usual steps hardly change
-constexpr double kMostLeft = 0.1;          // share of calls that stay unseen
-constexpr double kHostLateNs = 2'000'000;  // a host that is later than usual holds up those who meet it
+constexpr size_t kLeastSamples = 3;  // of a moment that is to be known
+constexpr size_t kLeastSeen = 6;     // moments in a step that say when it began
+constexpr int kRounds = 4;           // until moments and usual steps hardly change
+constexpr double kMostLeft = 0.1;    // share of calls that stay unseen
 
 struct Knot {
     double usual_ns;  // since the step began
@@ -32,8 +31,8 @@ struct UsualStep {
 
 class Steps {
   public:
-    Steps(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw)
-        : moments_(moments), clocks_(clocks), graph_(graph), raw_(raw), late_ns_(graph.meeting_size.size(), -1e300) {
+    Steps(const StepMoments& moments, const StepGraph& graph, std::vector<RawNode>& raw)
+        : moments_(moments), graph_(graph), raw_(raw) {
         for (const RawNode& node : raw) {
             unseen_.push_back(node.arrived_ns == 0 && node.ended_ns == 0);
         }
@@ -45,12 +44,9 @@ class Steps {
         if (!all_begin || !learn_usual_steps()) {
             return false;
         }
-        for (const bool knows_late : {false, true}) {
-            for (size_t r = 0; r < graph_.ranks(); ++r) {
-                graph_.for_each_step(r, [&](uint32_t first, uint32_t end) { fill_step(r, first, end, knows_late); });
-            }
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            graph_.for_each_step(r, [&](uint32_t first, uint32_t end) { fill_step(r, first, end); });
         }
-        keep_queues();
         size_t left = 0;
         for (size_t n = 0; n < raw_.size(); ++n) {
             left += unseen_[n] && raw_[n].arrived_ns == 0 ? 1 : 0;
@@ -59,28 +55,6 @@ class Steps {
     }
 
   private:
-    // Calls of one communicator run one after another.
-    void keep_queues() {
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            std::map<uint32_t, uint32_t> newest;  // node, by communicator
-            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-                const auto [found, first] = newest.try_emplace(raw_[n].row, n);
-                const uint32_t before = found->second;
-                found->second = n;
-                if (first || raw_[before].ended_ns <= raw_[n].arrived_ns) {
-                    continue;
-                }
-                if (unseen_[n]) {
-                    raw_[n].arrived_ns = raw_[before].ended_ns;
-                    raw_[n].ended_ns = std::max(raw_[n].ended_ns, raw_[n].arrived_ns);
-                } else if (unseen_[before] && raw_[n].arrived_ns != 0) {
-                    raw_[before].ended_ns = raw_[n].arrived_ns;
-                    raw_[before].arrived_ns = std::min(raw_[before].arrived_ns, raw_[before].ended_ns);
-                }
-            }
-        }
-    }
-
     int64_t begin_ns(size_t r, uint32_t n) const { return moments_[r][graph_.nodes[n].step]; }
 
     // Hosts run ahead of devices: when a step began there is known only roughly, and better once it is known where in a
@@ -168,12 +142,12 @@ class Steps {
     }
 
     // A step of other calls than usual stays as it is.
-    void fill_step(size_t r, uint32_t first, uint32_t end, bool knows_late) {
+    void fill_step(size_t r, uint32_t first, uint32_t end) {
         const UsualStep& usual = usual_[r];
         if (end - first != usual.nodes) {
             return;
         }
-        const std::vector<Knot> knots = knots_of(r, first, knows_late);
+        const std::vector<Knot> knots = knots_of(r, first);
         for (uint32_t n = first; n < end; ++n) {
             if (!unseen_[n]) {
                 continue;
@@ -184,60 +158,15 @@ class Steps {
             node.arrived_ns = std::max(node.entered_ns, due_ns);
             node.ended_ns =
                 std::max(node.arrived_ns, begin_ns(r, n) + static_cast<int64_t>(moment(knots, usual.ended_ns[slot])));
-            if (!knows_late && static_cast<double>(node.entered_ns - due_ns) > kHostLateNs) {
-                note_late(r, n);
-            }
         }
     }
 
-    void note_late(size_t r, uint32_t n) {
-        for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {
-            double& late_ns = late_ns_[graph_.pieces[p]];
-            late_ns = std::max(late_ns, common_ns(r, raw_[n].entered_ns));
-        }
-    }
-
-    double common_ns(size_t r, int64_t time_ns) const {
-        return static_cast<double>(clocks_.common_ns(graph_.processes[r], time_ns));
-    }
-
-    // When a host came late to what the node meets, since the node's step began; before all times: none did.
-    double late_ns(size_t r, uint32_t n) const {
-        double late_ns = -1e300;
-        for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {
-            late_ns = std::max(late_ns, late_ns_[graph_.pieces[p]]);
-        }
-        return late_ns < 0 ? late_ns : late_ns - common_ns(r, begin_ns(r, n));
-    }
-
-    std::vector<Knot> knots_of(size_t r, uint32_t first, bool knows_late) const {
-        const UsualStep& usual = usual_[r];
-        const int64_t begin = begin_ns(r, first);
+    std::vector<Knot> knots_of(size_t r, uint32_t first) const {
         std::vector<Knot> knots{{0, 0}};
-        for_each_seen(r, first, first + static_cast<uint32_t>(usual.nodes), [&](double usual_ns, double ns) {
+        for_each_seen(r, first, first + static_cast<uint32_t>(usual_[r].nodes), [&](double usual_ns, double ns) {
             knots.push_back({usual_ns, ns});
         });
         sort(knots);
-        for (size_t slot = 0; slot < usual.nodes && knows_late; ++slot) {
-            const uint32_t n = first + static_cast<uint32_t>(slot);
-            const double late = unseen_[n] ? late_ns(r, n) : -1e300;
-            const auto entered_ns = static_cast<double>(raw_[n].entered_ns - begin);
-            if (late <= moment(knots, usual.ended_ns[slot])) {
-                continue;
-            }
-            // Until then all went on as usual; if it was another one's host, up to the meeting.
-            const bool own_host = entered_ns + kHostLateNs > late;
-            const double until_ns = !own_host ? usual.arrived_ns[slot] : slot == 0 ? 0 : usual.ended_ns[slot - 1];
-            const auto behind = std::upper_bound(knots.begin(), knots.end(), until_ns,
-                                                 [](double ns, const Knot& knot) { return ns < knot.usual_ns; });
-            if (behind == knots.begin()) {
-                continue;
-            }
-            const Knot before = *std::prev(behind);
-            knots.push_back({until_ns, before.ns + (until_ns - before.usual_ns)});
-            knots.push_back({own_host ? usual.arrived_ns[slot] : usual.ended_ns[slot], late});
-            sort(knots);
-        }
         return knots;
     }
 
@@ -265,18 +194,16 @@ class Steps {
     }
 
     StepMoments moments_;
-    const Clocks& clocks_;
     const StepGraph& graph_;
     std::vector<RawNode>& raw_;
     std::vector<UsualStep> usual_;  // by rank
     std::vector<bool> unseen_;      // by node
-    std::vector<double> late_ns_;   // by meeting: when a host came to it that was late, on the common clock
 };
 
 }  // namespace
 
-bool fill_unseen(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw) {
-    return Steps(moments, clocks, graph, raw).fill();
+bool fill_unseen(const StepMoments& moments, const StepGraph& graph, std::vector<RawNode>& raw) {
+    return Steps(moments, graph, raw).fill();
 }
 
 std::vector<int64_t> moments_of(const Process& process, const StepGraph& graph) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "clocks.h"
 #include "node_chains.h"
 #include "step_graph.h"
 
@@ -18,6 +17,6 @@ std::vector<int64_t> moments_of(const Process& process, const StepGraph& graph);
 
 // Fills in arrivals and ends that nobody saw, from where in a step they usually are: each slot is watched in some
 // steps. True if hardly any is left.
-bool fill_unseen(const StepMoments& moments, const Clocks& clocks, const StepGraph& graph, std::vector<RawNode>& raw);
+bool fill_unseen(const StepMoments& moments, const StepGraph& graph, std::vector<RawNode>& raw);
 
 }  // namespace titan::analyzer

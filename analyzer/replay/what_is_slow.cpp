@@ -4,6 +4,7 @@
 
 #include "formats/layout/clock_limits.h"
 #include "health_of.h"
+#include "overcommitted_hosts.h"
 #include "robust.h"
 
 namespace titan::analyzer {
@@ -26,11 +27,7 @@ double reading(const Process& process, std::string_view kind, std::string_view w
 
 double cpu_pressure(const Process& process) { return reading(process, "host", "cpu_pressure_percent"); }
 
-double delayed_share(const Process& process) {
-    const auto run_ns = static_cast<double>(process.processors.run_ns);
-    const auto delay_ns = static_cast<double>(process.processors.run_delay_ns);
-    return delay_ns <= 0 ? 0 : delay_ns / (run_ns + delay_ns);
-}
+double waiting_share(const Process& process) { return delayed_share(process.processors); }
 
 template <typename Value>
 std::vector<double> of_others(const CauseSearch& search, size_t rank, const Value& value, bool on_other_hosts = false) {
@@ -83,8 +80,8 @@ CauseClass class_of_gpu(const CauseSearch& search, size_t rank, SlowCause& cause
 
 CauseClass class_of_host(const CauseSearch& search, size_t rank, bool whole_host, SlowCause& cause) {
     const Process& process = search.process(rank);
-    const double share = delayed_share(process);
-    if (share >= kDelayed && share > 2 * usual_of_others(search, rank, delayed_share, whole_host)) {
+    const double share = waiting_share(process);
+    if (share >= kDelayed && share > 2 * usual_of_others(search, rank, waiting_share, whole_host)) {
         cause.evidence.push_back(fmt::format(
             "its threads waited for a processor for {:.0f}% of the time that they were ready to run", 100 * share));
         return CauseClass::kOtherProcess;

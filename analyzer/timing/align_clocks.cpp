@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "collective_instances.h"
@@ -34,46 +35,41 @@ struct HostObservation {
     int64_t first_end_ns = std::numeric_limits<int64_t>::max();
 };
 
-std::vector<HostObservation> observations_of(const Run& run, const Clocks& clocks, const CollectiveInstance& instance) {
-    std::vector<HostObservation> observations;
-    std::unordered_map<uint32_t, size_t> place;
-    for (const Participant& participant : instance.participants) {
-        const uint32_t host = clocks.host_of[participant.member.process];
-        const auto [found, inserted] = place.try_emplace(host, observations.size());
-        if (inserted) {
-            observations.push_back(HostObservation{host});
-        }
-        HostObservation* const observation = &observations[found->second];
-        // A start is seen late by up to the resolution, an entry is exact; both are before the true arrival then.
-        const int64_t started_ns = participant.arrival->started_ns - resolution_ns(run.process(participant.member));
-        observation->arrived_ns = std::max({observation->arrived_ns, participant.arrival->entered_ns, started_ns});
-        observation->first_end_ns = std::min(observation->first_end_ns, participant.arrival->ended_ns);
-    }
-    return observations;
-}
+class HostObservations {
+  public:
+    explicit HostObservations(const Clocks& clocks) : clocks_(clocks) {}
 
-double end_resolution(const Run& run, const CollectiveInstance& instance) {
-    int64_t worst = 0;
-    for (const Participant& participant : instance.participants) {
-        worst = std::max(worst, resolution_ns(run.process(participant.member)));
+    void add(MemberRef member, int64_t arrived_ns, int64_t ended_ns) {
+        const uint32_t host = clocks_.host_of[member.process];
+        const auto [found, inserted] = place_.try_emplace(host, all_.size());
+        if (inserted) {
+            all_.push_back(HostObservation{host});
+        }
+        HostObservation& observation = all_[found->second];
+        observation.arrived_ns = std::max(observation.arrived_ns, arrived_ns);
+        observation.first_end_ns = std::min(observation.first_end_ns, ended_ns);
     }
-    return static_cast<double>(worst);
-}
+    const std::vector<HostObservation>& all() const { return all_; }
+
+  private:
+    const Clocks& clocks_;
+    std::vector<HostObservation> all_;
+    std::unordered_map<uint32_t, size_t> place_;
+};
 
 // Comparisons of pairs of hosts. In each communicator all hosts are compared with its first one: all pairs would be too
 // many.
 using Pair = std::pair<uint32_t, uint32_t>;
 using Samples = std::map<Pair, std::vector<ClockSample>>;
 
-void compare(const Run& run, const Clocks& clocks, const CollectiveInstance& instance, Samples& samples) {
-    const std::vector<HostObservation> observations = observations_of(run, clocks, instance);
+// `error_ns`: how far the first ends of two hosts may lie apart; none: half of what the limits leave open.
+void add_samples(const std::vector<HostObservation>& observations, std::optional<double> error_ns, Samples& samples) {
     if (observations.size() < 2) {
         return;
     }
     const HostObservation& base =
         *std::min_element(observations.begin(), observations.end(),
                           [](const HostObservation& a, const HostObservation& b) { return a.host < b.host; });
-    const double end_error_ns = static_cast<double>(transfer_ns(instance)) + end_resolution(run, instance) / 2;
     for (const HostObservation& observation : observations) {
         if (observation.host == base.host) {
             continue;
@@ -84,42 +80,39 @@ void compare(const Run& run, const Clocks& clocks, const CollectiveInstance& ins
         sample.least_ns = static_cast<double>(observation.arrived_ns) - static_cast<double>(base.first_end_ns);
         sample.most_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.arrived_ns);
         sample.likely_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.first_end_ns);
-        sample.likely_error_ns = end_error_ns;
+        sample.likely_error_ns = error_ns.value_or((sample.most_ns - sample.least_ns) / 2);
         samples[{base.host, observation.host}].push_back(sample);
     }
 }
 
+void compare(const Run& run, const Clocks& clocks, const CollectiveInstance& instance, Samples& samples) {
+    HostObservations observations(clocks);
+    int64_t worst_ns = 0;
+    for (const Participant& participant : instance.participants) {
+        const Arrival& arrival = *participant.arrival;
+        // A start is seen late by up to the resolution, an entry is exact; both are before the true arrival then.
+        const int64_t known_ns = resolution_ns(run.process(participant.member));
+        observations.add(participant.member, std::max(arrival.entered_ns, arrival.started_ns - known_ns),
+                         arrival.ended_ns);
+        worst_ns = std::max(worst_ns, known_ns);
+    }
+    add_samples(observations.all(), static_cast<double>(transfer_ns(instance)) + static_cast<double>(worst_ns) / 2,
+                samples);
+}
+
 // All members of a communicator are inside its creation at the same time.
 void compare_creations(const Run& run, const Clocks& clocks, const Communicator& communicator, Samples& samples) {
-    if (communicator.origin != OpKind::kCommInit || communicator.members.size() < 2) {
+    if (communicator.origin != OpKind::kCommInit) {
         return;
     }
-    std::map<uint32_t, HostObservation> observations;
+    HostObservations observations(clocks);
     for (const MemberRef ref : communicator.members) {
         const Member& member = run.member(ref);
-        if (member.created_ns <= 0 || member.ready_ns <= member.created_ns || member.create_result != 0) {
-            continue;
+        if (member.created_ns > 0 && member.ready_ns > member.created_ns && member.create_result == 0) {
+            observations.add(ref, member.created_ns, member.ready_ns);
         }
-        const uint32_t host = clocks.host_of[ref.process];
-        HostObservation& observation = observations.try_emplace(host, HostObservation{host}).first->second;
-        observation.arrived_ns = std::max(observation.arrived_ns, member.created_ns);
-        observation.first_end_ns = std::min(observation.first_end_ns, member.ready_ns);
     }
-    if (observations.size() < 2) {
-        return;
-    }
-    const HostObservation& base = observations.begin()->second;
-    for (auto i = std::next(observations.begin()); i != observations.end(); ++i) {
-        const HostObservation& observation = i->second;
-        ClockSample sample;
-        sample.at_ns = observation.first_end_ns;
-        sample.order_ns = base.first_end_ns;
-        sample.least_ns = static_cast<double>(observation.arrived_ns) - static_cast<double>(base.first_end_ns);
-        sample.most_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.arrived_ns);
-        sample.likely_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.first_end_ns);
-        sample.likely_error_ns = (sample.most_ns - sample.least_ns) / 2;
-        samples[{base.host, observation.host}].push_back(sample);
-    }
+    add_samples(observations.all(), std::nullopt, samples);
 }
 
 void thin(std::vector<ClockSample>& samples) {

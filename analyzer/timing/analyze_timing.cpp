@@ -1,25 +1,20 @@
 #include "analyze_timing.h"
 
 #include "align_clocks.h"
-#include "bandwidth.h"
 #include "lateness.h"
 #include "patterns.h"
 #include "sampled_stacks.h"
 #include "slow_part.h"
-#include "stability.h"
 
 namespace titan::analyzer {
 
 Timing analyze_timing(const Run& run) {
     Timing timing;
     timing.clocks = align_clocks(run);
-    const Lateness lateness(run, timing.clocks);
-    lateness.tell(timing);
+    find_lateness(run, timing);
     classify(timing);
-    find_contradictions(run, lateness, timing);
     find_slow_parts(run, timing);
     find_sampled_parts(run, timing);
-    find_slow_collectives(run, timing);
     return timing;
 }
 

@@ -47,7 +47,6 @@ bool complete(CollectiveInstance& instance) {
         if (arrival.kind != instance.kind) {
             return false;
         }
-        instance.bytes = std::max(instance.bytes, arrival.bytes);
         instance.on_device &= arrival.started_ns > 0;
         instance.ended &= arrival.ended_ns >= arrival.arrived_ns() && arrival.ended_ns >= arrival.entered_ns;
     }

@@ -16,7 +16,6 @@ struct Participant {
 
 struct CollectiveInstance {
     uint64_t sequence = 0;
-    uint64_t bytes = 0;  // size of the largest
     int32_t step = -1;
     OpKind kind{};
     bool on_device = false;  // every participant has a start on the GPU

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "align_clocks.h"
 #include "collective_instances.h"
 #include "robust.h"
 #include "same_work.h"
-#include "timing.h"
 
 namespace titan::analyzer {
 namespace {
@@ -26,14 +26,29 @@ constexpr size_t kMostStretches = 100;
 constexpr double kExplains = 0.3;  // share of a rank's lateness, by its wait for a worse one
 constexpr size_t kLeastKeys = 10;
 
-// Keys come in their order, but for what damage makes.
-LateCost& cost_of(std::vector<LateCost>& costs, int64_t key) {
-    const auto is_before = [](const LateCost& cost, int64_t wanted) { return cost.key < wanted; };
-    const auto at = costs.empty() || costs.back().key < key
-                        ? costs.end()
-                        : std::lower_bound(costs.begin(), costs.end(), key, is_before);
-    return at != costs.end() && at->key == key ? *at : *costs.insert(at, LateCost{key});
-}
+// What others waited for a rank in one communicator, in the steps or calls of one key.
+struct LateCost {
+    double ns = 0;
+    double host_ns = 0;  // the host's part
+};
+
+struct MemberLateness {
+    int rank = -1;
+    uint32_t process = kNoIndex;
+    OpKind op{};
+    bool by_device = true;
+    double noise_ns = 0;
+    double cost_ns = 0;                 // sum of `costs`
+    std::map<int64_t, LateCost> costs;  // by key
+    size_t compared_calls = 0;
+};
+
+struct CommunicatorLateness {
+    bool enough = false;              // calls to compare
+    bool steps = true;                // keys are steps, else sequence numbers
+    std::map<int64_t, double> times;  // by key: when the first member came, on the common clock
+    std::vector<MemberLateness> members;
+};
 
 struct InCommunicator {
     uint32_t communicator = kNoIndex;
@@ -44,8 +59,6 @@ struct InCommunicator {
 };
 
 struct Found {
-    int rank = -1;
-    uint32_t process = kNoIndex;
     std::vector<InCommunicator> in;
     bool held = false;
 
@@ -55,23 +68,13 @@ struct Found {
     }
 };
 
-Found& found_of(std::vector<Found>& of_process, const MemberLateness& member) {
-    for (Found& found : of_process) {
-        if (found.rank == member.rank) {
-            return found;
-        }
-    }
-    Found& added = of_process.emplace_back();
-    added.rank = member.rank;
-    added.process = member.process;
-    return added;
-}
+using FoundRanks = std::map<std::pair<int, uint32_t>, Found>;  // by rank and process
 
 // Streams that wait at the same time wait longer in sum than the job does, so a rank's own time cannot be told from
 // that: a rank that waits for a later one in one communicator is late in the others because of it.
-void find_held(std::vector<Found>& all) {
+void find_held(FoundRanks& all) {
     std::map<uint32_t, std::pair<double, const Found*>> latest;  // key: communicator
-    for (const Found& found : all) {
+    for (const auto& [rank, found] : all) {
         for (const InCommunicator& one : found.in) {
             auto& [most_ns, who] = latest.try_emplace(one.communicator, -1.0, &found).first->second;
             if (one.cost_ns() > most_ns) {
@@ -80,7 +83,7 @@ void find_held(std::vector<Found>& all) {
             }
         }
     }
-    for (Found& found : all) {
+    for (auto& [rank, found] : all) {
         const InCommunicator& own = found.worst();
         found.held = std::any_of(found.in.begin(), found.in.end(), [&](const InCommunicator& one) {
             const auto& [most_ns, who] = latest.at(one.communicator);
@@ -104,26 +107,21 @@ void finish_axis(TimeAxis& axis, const std::map<int64_t, double>& times) {
     axis.length_ns = median_of(std::move(lengths));
 }
 
-RankTiming timing_of(const Found& found, const std::vector<TimeAxis>& axes) {
+RankTiming timing_of(std::pair<int, uint32_t> rank_and_process, const Found& found, const std::vector<TimeAxis>& axes) {
     const InCommunicator& worst = found.worst();
     RankTiming rank;
-    rank.rank = found.rank;
-    rank.process = found.process;
+    std::tie(rank.rank, rank.process) = rank_and_process;
     rank.communicator = worst.communicator;
     rank.axis = worst.axis;
     rank.op = worst.lateness->op;
     rank.by_device = true;
     rank.held = found.held;
-    std::vector<double> late_ns;
     for (const InCommunicator& one : found.in) {
         const MemberLateness& lateness = *one.lateness;
-        late_ns.insert(late_ns.end(), lateness.late_ns.begin(), lateness.late_ns.end());
+        rank.compared_calls += lateness.compared_calls;
         rank.by_device &= lateness.by_device;
         rank.noise_ns = std::max(rank.noise_ns, lateness.noise_ns);
     }
-    rank.compared_calls = late_ns.size();
-    rank.p99_late_ns = quantile_of(late_ns, 0.99);
-    rank.median_late_ns = median_of(std::move(late_ns));
     const TimeAxis& axis = axes[rank.axis];
     rank.costs.assign(axis.keys.size(), 0);
     rank.host_costs.assign(axis.keys.size(), 0);
@@ -132,8 +130,8 @@ RankTiming timing_of(const Found& found, const std::vector<TimeAxis>& axes) {
         if (one.axis != rank.axis) {
             continue;
         }
-        for (const LateCost& cost : one.lateness->costs) {
-            const auto at = std::lower_bound(axis.keys.begin(), axis.keys.end(), cost.key) - axis.keys.begin();
+        for (const auto& [key, cost] : one.lateness->costs) {
+            const auto at = std::lower_bound(axis.keys.begin(), axis.keys.end(), key) - axis.keys.begin();
             if (cost.ns > rank.costs[static_cast<size_t>(at)]) {
                 rank.costs[static_cast<size_t>(at)] = cost.ns;
                 rank.host_costs[static_cast<size_t>(at)] = cost.host_ns;
@@ -146,14 +144,36 @@ RankTiming timing_of(const Found& found, const std::vector<TimeAxis>& axes) {
     return rank;
 }
 
-}  // namespace
+class Lateness {
+  public:
+    // Keeps references to both.
+    Lateness(const Run& run, const Clocks& clocks);
 
-struct Lateness::Late {
-    double arrived_ns = 0;  // time on the instance's common clock
-    double own_ns = 0;      // own time since the instance before
-    double entered_ns = 0;  // relative like arrived_ns
-    double late_ns = 0;
-    uint32_t role = 0;
+    // Fills axes and ranks, but for shapes and parts.
+    void tell(Timing& timing) const;
+
+  private:
+    enum class Base { kClock, kEnd, kOwn };
+    struct Late {
+        double arrived_ns = 0;  // time on the instance's common clock
+        double own_ns = 0;      // own time since the instance before
+        double entered_ns = 0;  // relative like arrived_ns
+        double late_ns = 0;
+        uint32_t role = 0;
+    };
+
+    CommunicatorLateness measure(const Communicator& communicator) const;
+    Base base_of(const CollectiveInstance& instance, double& noise_ns) const;
+    bool place(const CollectiveInstance& instance, std::vector<Late>& lates, double& noise_ns) const;
+    bool place_by_durations(const CollectiveInstance& instance, std::vector<Late>& lates) const;
+    static void compare(std::vector<Late>& lates, std::vector<double>& host_late);
+    void judge(const CollectiveInstance& instance, const Communicator& communicator,
+               CommunicatorLateness& lateness) const;
+
+    const Run& run_;
+    const Clocks& clocks_;
+    std::vector<uint32_t> roles_;
+    std::vector<bool> several_;  // the process is several ranks: its time belongs to none of them
 };
 
 Lateness::Lateness(const Run& run, const Clocks& clocks) : run_(run), clocks_(clocks), roles_(roles_of(run)) {
@@ -165,24 +185,15 @@ Lateness::Lateness(const Run& run, const Clocks& clocks) : run_(run), clocks_(cl
             first = member.global_rank;
         }
     }
-    for (const Communicator& communicator : run.communicators) {
-        whole_.push_back(measure(communicator));
-    }
 }
 
-void Lateness::tell(Timing& timing, const std::vector<bool>& excluded) const {
-    std::deque<CommunicatorLateness> again;
+void Lateness::tell(Timing& timing) const {
+    std::deque<CommunicatorLateness> measured;
     std::map<int64_t, double> step_times;
-    std::vector<std::vector<Found>> by_process(run_.processes.size());  // of each of its ranks
+    FoundRanks all;
     timing.axes.emplace_back();
-    for (uint32_t c = 0; c < whole_.size(); ++c) {
-        // The members that are left if the files of the excluded ones were lost.
-        const std::vector<MemberRef>& members = run_.communicators[c].members;
-        Communicator known;
-        std::copy_if(members.begin(), members.end(), std::back_inserter(known.members),
-                     [&](const MemberRef ref) { return excluded.empty() || !excluded[ref.process]; });
-        const CommunicatorLateness& one =
-            known.members.size() == members.size() ? whole_[c] : again.emplace_back(measure(known));
+    for (uint32_t c = 0; c < run_.communicators.size(); ++c) {
+        const CommunicatorLateness& one = measured.emplace_back(measure(run_.communicators[c]));
         if (!one.enough) {
             continue;
         }
@@ -198,22 +209,15 @@ void Lateness::tell(Timing& timing, const std::vector<bool>& excluded) const {
             finish_axis(timing.axes.back(), one.times);
         }
         for (const MemberLateness& member : one.members) {
-            if (!member.late_ns.empty()) {
-                found_of(by_process[member.process], member).in.push_back({c, axis, &member});
+            if (member.compared_calls != 0) {
+                all[{member.rank, member.process}].in.push_back({c, axis, &member});
             }
         }
     }
     finish_axis(timing.axes.front(), step_times);
-    std::vector<Found> all;
-    for (std::vector<Found>& of_process : by_process) {
-        std::move(of_process.begin(), of_process.end(), std::back_inserter(all));
-    }
-    std::sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
-        return std::pair(a.rank, a.process) < std::pair(b.rank, b.process);
-    });
     find_held(all);
-    for (const Found& found : all) {
-        timing.ranks.push_back(timing_of(found, timing.axes));
+    for (const auto& [rank, found] : all) {
+        timing.ranks.push_back(timing_of(rank, found, timing.axes));
     }
 }
 
@@ -242,7 +246,7 @@ CommunicatorLateness Lateness::measure(const Communicator& communicator) const {
         }
     }
     for (MemberLateness& member : lateness.members) {
-        for (const LateCost& cost : member.costs) {
+        for (const auto& [key, cost] : member.costs) {
             member.cost_ns += cost.ns;
         }
     }
@@ -399,11 +403,11 @@ void Lateness::judge(const CollectiveInstance& instance, const Communicator& com
         MemberLateness& member = lateness.members[m];
         const double cost_ns =
             lates[i].late_ns < least ? 0 : std::clamp(lates[i].arrived_ns - others, 0.0, lates[i].late_ns);
-        LateCost& cost = cost_of(member.costs, key);
+        LateCost& cost = member.costs[key];
         cost.ns += cost_ns;
         cost.host_ns += std::min(cost_ns, host_late[i]);
-        member.op = member.late_ns.empty() ? instance.kind : member.op;
-        member.late_ns.push_back(std::max(0.0, lates[i].late_ns));
+        member.op = member.compared_calls == 0 ? instance.kind : member.op;
+        ++member.compared_calls;
         member.noise_ns = std::max(member.noise_ns, noise_ns);
         member.by_device &= instance.on_device;
         when_ns = std::min(when_ns, clocks_.common_ns(ref.process, instance.participants[i].arrival->arrived_ns()));
@@ -411,5 +415,9 @@ void Lateness::judge(const CollectiveInstance& instance, const Communicator& com
     double& first_ns = lateness.times.try_emplace(key, static_cast<double>(when_ns)).first->second;
     first_ns = std::min(first_ns, static_cast<double>(when_ns));
 }
+
+}  // namespace
+
+void find_lateness(const Run& run, Timing& timing) { Lateness(run, timing.clocks).tell(timing); }
 
 }  // namespace titan::analyzer

@@ -16,11 +16,6 @@ constexpr double kHighLoad = 1.5;           // runnable threads per processor
 constexpr double kOfTheCost = 0.5;          // waits for a processor that are so much of a cost explain it
 constexpr uint64_t kLeastNs = 500'000'000;  // least delay: shorter ones tell nothing
 
-double delayed_share(const Processors& seen) {
-    const double wanted_ns = static_cast<double>(seen.run_ns) + static_cast<double>(seen.run_delay_ns);
-    return seen.run_delay_ns < kLeastNs ? 0 : static_cast<double>(seen.run_delay_ns) / wanted_ns;
-}
-
 bool load_is_high(const Processors& seen) { return seen.load_cent[0] > kHighLoad * 100 * seen.online; }
 
 // Threads that wait for a disk count in the load: alone it tells only where the kernel counts no delays.
@@ -63,6 +58,11 @@ const char* why_unknown(const Process& process) {
 }
 
 }  // namespace
+
+double delayed_share(const Processors& seen) {
+    const double wanted_ns = static_cast<double>(seen.run_ns) + static_cast<double>(seen.run_delay_ns);
+    return seen.run_delay_ns < kLeastNs ? 0 : static_cast<double>(seen.run_delay_ns) / wanted_ns;
+}
 
 std::vector<OvercommittedHost> overcommitted_hosts(const Run& run) {
     std::map<std::string, std::pair<const Process*, std::vector<int>>> by_host;  // the worst off

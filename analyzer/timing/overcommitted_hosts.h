@@ -23,6 +23,9 @@ std::vector<OvercommittedHost> overcommitted_hosts(const Run& run);
 // small part of the time that they wanted one, or unknown.
 int64_t lacked_processors_ns(const Process& process);
 
+// The share of the time that its threads were ready to run in which they got no processor; 0 where that was short.
+double delayed_share(const Processors& seen);
+
 // What costs such a share of the time of these ranks may be that their threads got no processor. Then says so.
 std::optional<std::string> explained_by_processors(const Run& run, const std::vector<int>& ranks, double share);
 

@@ -141,7 +141,7 @@ bool periodic(const std::vector<double>& costs, const std::vector<bool>& late, c
 }
 
 bool irregular(const std::vector<double>& costs, const std::vector<bool>& late, const ShapeLimits& limits,
-               LateShape& shape) {
+               size_t least_hits, double least_evidence, LateShape& shape) {
     std::vector<size_t> hits;
     double cost_ns = 0;
     for (size_t i = 0; i < late.size(); ++i) {
@@ -150,13 +150,21 @@ bool irregular(const std::vector<double>& costs, const std::vector<bool>& late, 
             cost_ns += costs[i];
         }
     }
-    if (hits.size() < kLeastHits || cost_ns < 2 * kLeastShareOfAll * limits.seen_ns ||
-        evidence(hits.size(), costs.size(), limits.base_rate) < kLeastEvidence + std::log(limits.trials)) {
+    if (hits.size() < least_hits || cost_ns < 2 * kLeastShareOfAll * limits.seen_ns ||
+        evidence(hits.size(), costs.size(), limits.base_rate) < least_evidence) {
         return false;
     }
     shape.pattern = LatePattern::kIrregular;
     measure(costs, hits, shape);
     return true;
+}
+
+std::vector<bool> late_from(double least_ns, const std::vector<double>& costs) {
+    std::vector<bool> late;
+    for (const double cost : costs) {
+        late.push_back(cost >= least_ns && cost > 0);
+    }
+    return late;
 }
 
 constexpr double kOnceStandsOut = 3;
@@ -230,34 +238,20 @@ double late_from_ns(const std::vector<double>& costs, double least_ns) {
 }
 
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) {
-    const double from_ns = late_from_ns(costs, limits.least_ns);
-    std::vector<bool> late;
-    late.reserve(costs.size());
-    for (const double cost : costs) {
-        late.push_back(cost >= from_ns && cost > 0);
-    }
+    const std::vector<bool> late = late_from(late_from_ns(costs, limits.least_ns), costs);
     LateShape shape;
     if (costs.size() >= kLeastHits && limits.length_ns > 0) {
         persistent(costs, late, limits, shape) || periodic(costs, late, limits, shape) ||
-            irregular(costs, late, limits, shape) || once(costs, limits, shape);
+            irregular(costs, late, limits, kLeastHits, kLeastEvidence + std::log(limits.trials), shape) ||
+            once(costs, limits, shape);
     }
     return shape;
 }
 
 LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits) {
-    std::vector<size_t> hits;
-    double cost_ns = 0;
-    for (size_t i = 0; i < costs.size(); ++i) {
-        if (costs[i] > std::max(kLongPause * limits.length_ns, limits.least_ns)) {
-            hits.push_back(i);
-            cost_ns += costs[i];
-        }
-    }
     LateShape shape;
-    if (hits.size() >= kLeastLongPauses && cost_ns >= 2 * kLeastShareOfAll * limits.seen_ns) {
-        shape.pattern = LatePattern::kIrregular;
-        measure(costs, hits, shape);
-    }
+    const double least_ns = std::max(kLongPause * limits.length_ns, limits.least_ns);
+    irregular(costs, late_from(least_ns, costs), limits, kLeastLongPauses, 0, shape);
     return shape;
 }
 

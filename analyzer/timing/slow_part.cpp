@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 
 #include "host/words.h"
@@ -27,11 +26,6 @@ struct Against {
     double peers = 0;
 };
 
-struct Part {
-    std::string name;
-    Against ns;
-};
-
 const StepProfile* step_of(const Process& process, int64_t step) {
     const auto found =
         std::lower_bound(process.steps.begin(), process.steps.end(), step,
@@ -39,10 +33,10 @@ const StepProfile* step_of(const Process& process, int64_t step) {
     return found == process.steps.end() || found->step != step ? nullptr : &*found;
 }
 
-using Parts = std::map<std::string, double>;
+using Values = std::map<std::string, double>;
 
-Parts parts_of(const Process& process, const StepProfile& step) {
-    Parts parts;
+Values parts_of(const Process& process, const StepProfile& step) {
+    Values parts;
     parts["copies"] = static_cast<double>(step.copy_ns);
     parts["memory calls"] = static_cast<double>(step.memory_ns);
     parts["loading of code"] = static_cast<double>(step.load_ns);
@@ -57,6 +51,13 @@ Parts parts_of(const Process& process, const StepProfile& step) {
     }
     parts["program code outside of spans"] = std::max(0.0, busy_ns);
     return parts;
+}
+
+// Both, as far as they are on record.
+Values gap_and_launches(const Process&, const StepProfile& step) {
+    Values values{{"gap", static_cast<double>(step.gap_ns)}, {"launches", step.launches}};
+    std::erase_if(values, [](const auto& value) { return value.second == 0; });
+    return values;
 }
 
 bool is_program_code(const std::string& part) { return part.starts_with("span") || part.starts_with("program"); }
@@ -81,21 +82,25 @@ class SlowPart {
             return;
         }
         const double host_share = host_part();
-        const std::vector<Part> parts = axis_.steps ? compare() : std::vector<Part>{};
-        const Part* worst = nullptr;
-        for (const Part& part : parts) {
-            if (part.ns.excess >= kLeastShareNamed * rank_.shape.typical_ns &&
-                (worst == nullptr || part.ns.excess > worst->ns.excess)) {
-                worst = &part;
+        std::map<std::string, Against> parts;
+        if (axis_.steps) {
+            parts = compare(parts_of, true);
+        }
+        const Against* worst = nullptr;
+        std::string name;
+        for (const auto& [part, ns] : parts) {
+            if (ns.excess >= kLeastShareNamed * rank_.shape.typical_ns &&
+                (worst == nullptr || ns.excess > worst->excess)) {
+                worst = &ns;
+                name = part;
             }
         }
         if (worst != nullptr) {
-            rank_.slow_part = worst->name;
-            rank_.why.push_back(
-                fmt::format("{} {} {} in the steps in which it is late, {} with its {} (medians)", worst->name,
-                            is_program_code(worst->name) || worst->name.starts_with("sync") ? "takes" : "take",
-                            time(worst->ns.own), time(worst->ns.peers), counted(peers_.size(), "peer")));
-            if (is_program_code(worst->name)) {
+            rank_.slow_part = name;
+            rank_.why.push_back(fmt::format("{} {} {} in the steps in which it is late, {} with its {} (medians)", name,
+                                            is_program_code(name) || name.starts_with("sync") ? "takes" : "take",
+                                            time(worst->own), time(worst->peers), counted(peers_.size(), "peer")));
+            if (is_program_code(name)) {
                 explain_host();
             }
             return;
@@ -121,8 +126,6 @@ class SlowPart {
     }
 
   private:
-    using Profile = std::pair<const Process*, const StepProfile*>;
-
     static std::string time(double ns) { return fine_duration_text(ns); }
 
     std::vector<size_t> struck() const {
@@ -147,22 +150,6 @@ class SlowPart {
         return all_ns > 0 ? host_ns / all_ns : 0;
     }
 
-    // Calls fn(own step, the peers' steps) for each step it is late in, of those on record.
-    void for_each_struck(const std::function<void(const StepProfile&, const std::vector<Profile>&)>& fn) const {
-        for (const size_t key : struck()) {
-            const StepProfile* step = step_of(process_, axis_.keys[key]);
-            std::vector<Profile> of_peers;
-            for (const Process* peer : peers_) {
-                if (const StepProfile* of_peer = step_of(*peer, axis_.keys[key])) {
-                    of_peers.push_back({peer, of_peer});
-                }
-            }
-            if (step != nullptr && !of_peers.empty()) {
-                fn(*step, of_peers);
-            }
-        }
-    }
-
     static Against against(const std::vector<double>& own, const std::vector<double>& peers) {
         std::vector<double> excess;
         for (size_t i = 0; i < own.size(); ++i) {
@@ -171,59 +158,47 @@ class SlowPart {
         return {median_of(std::move(excess)), median_of(own), median_of(peers)};
     }
 
-    std::vector<Part> compare() const {
-        std::map<std::string, std::vector<double>> own;
-        std::map<std::string, std::vector<double>> of_peers;
-        for_each_struck([&](const StepProfile& step, const std::vector<Profile>& peers) {
-            const Parts parts = parts_of(process_, step);
+    // What it has of each value in the steps in which it is late, of those on record, against its peers.
+    std::map<std::string, Against> compare(Values (*values_of)(const Process&, const StepProfile&),
+                                           bool absent_is_zero) const {
+        std::map<std::string, std::vector<double>> own, of_peers;
+        for (const size_t key : struck()) {
+            const StepProfile* const step = step_of(process_, axis_.keys[key]);
             std::map<std::string, std::vector<double>> here;
-            for (const auto& [peer, of_peer] : peers) {
-                const Parts peer_parts = parts_of(*peer, *of_peer);
-                for (const auto& [name, ns] : parts) {
-                    const auto found = peer_parts.find(name);
-                    here[name].push_back(found == peer_parts.end() ? 0 : found->second);
+            size_t peers = 0;
+            for (const Process* const peer : peers_) {
+                if (const StepProfile* const of_peer = step_of(*peer, axis_.keys[key])) {
+                    ++peers;
+                    for (const auto& [name, value] : values_of(*peer, *of_peer)) {
+                        here[name].push_back(value);
+                    }
                 }
             }
-            for (const auto& [name, ns] : parts) {
-                own[name].push_back(ns);
-                of_peers[name].push_back(median_of(here[name]));
+            for (const auto& [name, value] : step == nullptr ? Values() : values_of(process_, *step)) {
+                std::vector<double>& of_part = here[name];
+                of_part.resize(absent_is_zero ? peers : of_part.size(), 0);
+                if (!of_part.empty()) {
+                    own[name].push_back(value);
+                    of_peers[name].push_back(median_of(of_part));
+                }
             }
-        });
-        std::vector<Part> result;
+        }
+        std::map<std::string, Against> result;
         for (const auto& [name, values] : own) {
-            result.push_back({name, against(values, of_peers[name])});
+            result[name] = against(values, of_peers[name]);
         }
         return result;
     }
 
-    // 0 if that is not recorded.
-    template <typename Number>
-    Against compare(Number StepProfile::*field) const {
-        std::vector<double> own;
-        std::vector<double> of_peers;
-        for_each_struck([&](const StepProfile& step, const std::vector<Profile>& peers) {
-            std::vector<double> here;
-            for (const auto& [peer, of_peer] : peers) {
-                if (of_peer->*field != 0) {
-                    here.push_back(static_cast<double>(of_peer->*field));
-                }
-            }
-            if (step.*field != 0 && !here.empty()) {
-                own.push_back(static_cast<double>(step.*field));
-                of_peers.push_back(median_of(std::move(here)));
-            }
-        });
-        return against(own, of_peers);
-    }
-
     // Program code is slow in one piece, or by launching more, or all over.
     void explain_host() {
-        const Against gap = compare(&StepProfile::gap_ns);
+        std::map<std::string, Against> compared = compare(gap_and_launches, false);
+        const Against gap = compared["gap"];
         if (gap.excess >= kLeastShareNamed * rank_.shape.typical_ns) {
             rank_.why.push_back(fmt::format("in one piece: {} without a call to CUDA or NCCL, {} with its peers",
                                             time(gap.own), time(gap.peers)));
         }
-        const Against launches = compare(&StepProfile::launches);
+        const Against launches = compared["launches"];
         if (launches.excess >= kMoreLaunches * launches.peers && launches.excess > 0) {
             rank_.why.push_back(fmt::format("it hands its GPU {:.0f} pieces of work in such a step, its peers {:.0f}",
                                             launches.own, launches.peers));

@@ -1,4 +1,4 @@
-// Late ranks, what that costs, since when and why, as values; and collectives that are slow themselves.
+// Late ranks, what that costs, since when and why, as values.
 // analyze_timing.h fills them.
 #pragma once
 
@@ -50,9 +50,7 @@ struct RankTiming {
     OpKind op{};
     size_t compared_calls = 0;
     bool by_device = false;
-    bool held = false;          // its lateness is another rank's, for which it waits elsewhere
-    double median_late_ns = 0;  // behind its peers, without what others made it lose
-    double p99_late_ns = 0;
+    bool held = false;     // its lateness is another rank's, for which it waits elsewhere
     double lost_ns = 0;    // time that others waited for this rank alone
     double noise_ns = 0;   // smaller values tell nothing
     double others_ns = 0;  // lateness of other ranks in their worst tenth of steps
@@ -60,35 +58,15 @@ struct RankTiming {
     std::vector<double> costs;       // index: key of the axis
     std::vector<double> host_costs;  // the part of it that its host was late with the call
     std::string slow_part;           // "span data", empty: nothing tells
-    std::string vanishes_without;    // "rank 3": nobody would call it late without that file; empty: it is late anyway
     std::vector<std::string> why;    // evidence for it
     std::string calls;               // whether its program makes them late; a cause that was played knows better
     std::optional<SampledExcess> sampled;
-};
-
-struct SlowCollective {
-    std::vector<uint32_t> communicators;
-    OpKind op{};
-    uint64_t bytes = 0;   // largest of the size class
-    double taken_ns = 0;  // median
-    double usual_ns = 0;  // elsewhere, or before
-    double bus_bytes_per_s = 0;
-    double usual_bus_bytes_per_s = 0;
-    double lost_ns = 0;
-    size_t compared_calls = 0;
-    bool since_known = false;  // it was faster before
-    bool against_history = false;
-    int64_t since = 0;  // key
-    bool steps = true;
-    int64_t since_ns = 0;
-    std::vector<std::string> hosts;  // hosts that all slow ones share, and no other communicator has together
 };
 
 struct Timing {
     Clocks clocks;
     std::vector<TimeAxis> axes;     // [0] is that of the steps
     std::vector<RankTiming> ranks;  // sorted by rank
-    std::vector<SlowCollective> slow;
 };
 
 inline bool any_late(const Timing& timing) {

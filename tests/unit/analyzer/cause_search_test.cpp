@@ -76,8 +76,7 @@ struct TableJob {
     }
 
     std::vector<SlowCause> causes_by(void (*find)(CauseSearch&)) const {
-        const analyzer::Timing timing;
-        CauseSearch search(run, timing, graph);
+        CauseSearch search(run, graph);
         find(search);
         return search.causes;
     }
@@ -413,8 +412,7 @@ TEST_CASE("costs: where looks at GPUs are coarse, who seems late by chance does 
         return kWorkMs + 25 * look + (rank == 3 ? 20 : 0);
     });
     const auto cost_ms = [&] {
-        const analyzer::Timing timing;
-        const CauseSearch search(job.run, timing, job.graph);
+        const CauseSearch search(job.run, job.graph);
         analyzer::RankSteps amounts_ns(search.ranks(), search.steps());
         for (uint32_t step = 0; step < kTableSteps; ++step) {
             amounts_ns.at(3, step) = 20 * kTableMs;

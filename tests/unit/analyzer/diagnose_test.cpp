@@ -531,21 +531,17 @@ TEST_CASE("a straggler is certain where it was late often enough and by more tha
     }
 }
 
-TEST_CASE("of many ranks that are late, and of many slow collectives, the eight that cost most are told") {
+TEST_CASE("of many ranks that are late the eight that cost most are told") {
     Straggling job;
     const titan::analyzer::RankTiming late = job.timing.ranks.at(0);
-    titan::analyzer::SlowCollective slow;
-    slow.communicators = {late.communicator};
     job.timing.ranks.clear();
     for (int i = 0; i < 10; ++i) {
         titan::analyzer::RankTiming& one = job.timing.ranks.emplace_back(late);
         one.shape.first = static_cast<size_t>(3 * i);  // ranks of one host that are late since one time are one finding
         one.shape.cost_ns = 1e9 * (i + 1);
-        job.timing.slow.push_back(slow);
     }
     const std::vector<Finding> findings = job.findings();
-    REQUIRE(findings.size() == 16);
+    REQUIRE(findings.size() == 8);
     CHECK(findings[7].kind == FindingKind::kStraggler);
     CHECK(findings[7].since_ns == static_cast<int64_t>(job.timing.axes.at(late.axis).when_ns.at(6)));
-    CHECK(findings[8].kind == FindingKind::kSlowCollective);
 }

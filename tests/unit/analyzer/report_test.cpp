@@ -67,7 +67,7 @@ TEST_CASE("labels on which all ranks agree introduce the run") {
 TEST_CASE("the JSON has the fields that others rely on") {
     const Played played = sleeping();
     const json report = json::parse(json_report(played.run, played.diagnosis));
-    CHECK(report["schema"] == 3);
+    CHECK(report["schema"] == 4);
     CHECK(report["run"]["id"] == "synth");
     CHECK(report["run"]["attempt"] == 0);
     CHECK(report["run"]["world_size"] == 8);

@@ -4,7 +4,6 @@
 #include "cause_search.h"
 #include "node_chains.h"
 #include "replay.h"
-#include "run_ahead.h"
 #include "step_work.h"
 #include "unseen_launches.h"
 
@@ -111,8 +110,7 @@ std::vector<analyzer::SlowCause> other_jobs_of(const StepGraph& graph) {
     for (int rank = 0; rank < 5; ++rank) {
         run.processes.emplace_back().rank = rank;
     }
-    const analyzer::Timing timing;
-    analyzer::CauseSearch search(run, timing, graph);
+    analyzer::CauseSearch search(run, graph);
     find_other_jobs(search);
     return search.causes;
 }
@@ -137,25 +135,6 @@ TEST_CASE("replay: a call waits for none that the program makes behind it") {
     }
 }
 
-TEST_CASE("replay: one rank of eight tells that sums of gradients run beside the backward pass") {
-    const Nodes job = sharded_job();
-    for (uint32_t n = 0; n < job.raw.size(); ++n) {
-        if (job.raw[n].kind == format::OpKind::kReduceScatter && job.graph.nodes[n].slot > 1) {
-            CHECK(job.graph.nodes[n].after == n - 2);
-            CHECK(!(job.graph.nodes[n].after_end && job.graph.nodes[n].before == n - 2));
-        }
-    }
-}
-
-TEST_CASE(
-    "replay: gathers that come before the sums which the program calls before them run ahead of its computation") {
-    Nodes job = sharded_job();
-    find_those_ahead(job.raw, job.graph);
-    for (uint32_t n = 0; n < job.raw.size(); ++n) {
-        CHECK(job.graph.nodes[n].runs_ahead == (job.raw[n].kind == format::OpKind::kAllGather));
-    }
-}
-
 TEST_CASE("replay: of calls that are watched in every third step it is known when they ran in the others") {
     Nodes job;
     job.begin_rank();
@@ -177,7 +156,7 @@ TEST_CASE("replay: of calls that are watched in every third step it is known whe
     moments[0].push_back(begin_ns);
     job.graph.begin.push_back(static_cast<uint32_t>(job.raw.size()));
     job.graph.piece_begin.push_back(0);
-    REQUIRE(fill_unseen(moments, analyzer::Clocks(), job.graph, job.raw));
+    REQUIRE(fill_unseen(moments, job.graph, job.raw));
     // Behind the last call that is watched in the long step nothing tells how long the others take there.
     const auto is_known = [&](uint32_t n) { return n / kCalls != 20 || n % kCalls < 2; };
     for (uint32_t n = 0; n < job.raw.size(); ++n) {
@@ -191,18 +170,15 @@ TEST_CASE("replay: of calls that are watched in every third step it is known whe
         node.arrived_ns = watched ? node.arrived_ns : 0;
         node.ended_ns = watched ? node.ended_ns : 0;
     }
-    CHECK(!fill_unseen(moments, analyzer::Clocks(), job.graph, job.raw));
+    CHECK(!fill_unseen(moments, job.graph, job.raw));
 }
 
-TEST_CASE("replay: time until two calls on two streams counts once, and that behind a step's calls to the next step") {
+TEST_CASE("replay: time behind a step's calls counts to the next step") {
     Nodes job;
     job.begin_rank();
     for (uint32_t step = 0; step < kSteps; ++step) {
-        for (uint32_t slot = 0; slot < 2; ++slot) {
-            job.add(step, slot, format::OpKind::kAllReduce, 0, 0, 0);
-            job.graph.nodes.back().own_ns = 10.0F * kMs;
-            job.graph.nodes.back().beside = slot == 1;
-        }
+        job.add(step, 0, format::OpKind::kAllReduce, 0, 0, 0);
+        job.graph.nodes.back().own_ns = 10.0F * kMs;
     }
     job.graph.begin.push_back(static_cast<uint32_t>(job.raw.size()));
     job.graph.tail_ns = {7.0 * kMs};

@@ -10,6 +10,7 @@
 #include "findings_of.h"
 #include "lone_step.h"
 #include "patterns.h"
+#include "slow_causes.h"
 #include "timing_draw.h"
 #include "timing_findings.h"
 
@@ -44,6 +45,15 @@ struct Timed {
     const analyzer::RankTiming& rank(int wanted) const {
         return *std::find_if(timing.ranks.begin(), timing.ranks.end(),
                              [&](const auto& rank) { return rank.rank == wanted; });
+    }
+    // The cause that is in the calls themselves.
+    analyzer::SlowCause slow_link() const {
+        for (const analyzer::SlowCause& cause : analyzer::slow_causes(run, timing).causes) {
+            if (cause.of_class == analyzer::CauseClass::kSlowLink) {
+                return cause;
+            }
+        }
+        return {};
     }
     int64_t since(int wanted) const {
         const auto& timed = rank(wanted);
@@ -399,7 +409,7 @@ TEST_CASE("a slow link is its two hosts', not a rank's") {
     const Finding& finding = timed.findings.front();
     CHECK(finding.kind == FindingKind::kSlowCollective);
     CHECK(finding.ranks == std::vector<int>{8, 9, 10, 11, 12, 13, 14, 15});
-    CHECK(timed.timing.slow.front().hosts == std::vector<std::string>{"node-2", "node-3"});
+    CHECK(timed.slow_link().hosts == std::vector<std::string>{"node-2", "node-3"});
     CHECK(finding.summary.text().find("link between hosts node-2 and node-3") != std::string::npos);
 }
 
@@ -408,36 +418,26 @@ TEST_CASE("a collective that gets slow everywhere is compared with its past") {
     Timed timed(options);
     REQUIRE(timed.findings.size() == 1);
     CHECK(timed.findings.front().kind == FindingKind::kSlowCollective);
-    CHECK(timed.timing.slow.front().against_history);
-    CHECK(timed.timing.slow.front().since == 30);
-    CHECK(timed.timing.slow.front().communicators.size() == 2);
+    const analyzer::SlowCause slow = timed.slow_link();
+    CHECK(slow.since_step == 30);
+    REQUIRE(slow.calls);
+    CHECK(slow.calls->communicators.size() == 2);
 }
 
-TEST_CASE("slow collectives and stragglers beside those that cost most are counted") {
-    const Timed link(with_fault(TimedFault::kSlowCollective, 0, 30, 6));
-    analyzer::Timing timing = link.timing;
-    timing.slow.resize(11, timing.slow.front());
-    analyzer::Diagnosis diagnosis;
-    const auto left_out = analyzer::add_timing_findings(link.run, timing, {}, diagnosis);
-    const auto is_slow_step = [](const Finding& finding) { return finding.kind == FindingKind::kSlowStep; };
-    std::erase_if(diagnosis.findings, is_slow_step);
-    CHECK(diagnosis.findings.size() == 8);
-    REQUIRE(left_out.size() == 1);
-    CHECK(left_out.front().summary.find("slow collectives that cost less are not listed: 3 more") != std::string::npos);
-
+TEST_CASE("stragglers beside those that cost most are counted") {
     TimedOptions sixteen = with_fault(TimedFault::kSlowSpan, 3, 20);
     sixteen.hosts = 4;
     const Timed span(sixteen);
-    timing = span.timing;
+    analyzer::Timing timing = span.timing;
     const analyzer::RankTiming late = span.rank(3);
     for (size_t i = 0; i < timing.ranks.size() && i < 10; ++i) {
         timing.ranks[i].shape = late.shape;
         timing.ranks[i].shape.first = 4 * i;  // no two have one cause
         timing.ranks[i].shape.cost_ns -= static_cast<double>(i);
     }
-    diagnosis = {};
+    analyzer::Diagnosis diagnosis;
     const auto others = analyzer::add_timing_findings(span.run, timing, {}, diagnosis);
-    std::erase_if(diagnosis.findings, is_slow_step);
+    std::erase_if(diagnosis.findings, [](const Finding& finding) { return finding.kind == FindingKind::kSlowStep; });
     CHECK(diagnosis.findings.size() == 8);
     REQUIRE(others.size() == 1);
     CHECK(others.front().ranks == std::vector<int>{8, 9});
@@ -458,14 +458,14 @@ TEST_CASE("arrivals that damage put out of order, or twice, are left alone") {
             std::reverse(member.arrivals.begin(), member.arrivals.end());
         }
     }
-    CHECK(analyzer::analyze_timing(timed.run).slow.empty());
+    CHECK(analyzer::analyze_timing(timed.run).ranks.empty());
     for (auto& process : timed.run.processes) {
         for (auto& member : process.members) {
             const std::vector<analyzer::Arrival> once = member.arrivals;
             member.arrivals.insert(member.arrivals.end(), once.begin(), once.end());
         }
     }
-    CHECK(analyzer::analyze_timing(timed.run).slow.empty());
+    CHECK(analyzer::analyze_timing(timed.run).ranks.empty());
 }
 
 TEST_CASE("200 healthy noisy runs: nothing is found but pauses of all, where there are some") {
@@ -498,7 +498,7 @@ TEST_CASE("200 runs with one fault: its kind, ranks, pattern and first step") {
         int64_t since = 0;
         if (fault.kind == TimedFault::kSlowLink || fault.kind == TimedFault::kSlowCollective) {
             CHECK(timed.findings.front().kind == FindingKind::kSlowCollective);
-            since = timed.timing.slow.front().since;
+            since = timed.slow_link().since_step.value_or(options.first_step);
         } else {
             const LatePattern patterns[] = {LatePattern::kPersistent, LatePattern::kPeriodic, LatePattern::kOneOff};
             CHECK(timed.findings.front().kind == FindingKind::kStraggler);
