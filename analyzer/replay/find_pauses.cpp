@@ -16,7 +16,6 @@ namespace {
 
 constexpr double kLeastPause = 0.08;   // share of a step
 constexpr double kPauseStandsOut = 6;  // times the spread of a rank's steps
-constexpr double kSeldom = 0.34;       // share of a rank's steps
 constexpr double kUnevenWork = 0.05;   // share of a step that it costs: all work varies a little
 constexpr double kOfHosts = 0.3;       // share of the pauses: below it is the GPUs that work longer
 constexpr double kLeastRanks = 0.2;    // share of the ranks that pause now and then
@@ -26,9 +25,9 @@ constexpr double kAtOnePlace = 0.95;   // share of the pauses
 constexpr double kElsewhere = 0.5;     // share of the work that is at that place
 constexpr size_t kLeastTimes = 5;      // few strokes are no period
 constexpr size_t kLeastPauses = 4;
-constexpr size_t kLeastUnevenSteps = 12;  // fewer do not tell that work is uneven in each step
-constexpr double kRegular = 0.8;          // share of the distances between strokes
-constexpr double kAllPause = 0.5;         // share of the ranks
+constexpr size_t kLeastSteps = 12;  // fewer do not tell what is seldom, nor that work is uneven in each step
+constexpr double kRegular = 0.8;    // share of the distances between strokes
+constexpr double kAllPause = 0.5;   // share of the ranks
 
 // What a rank has too much in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns) {
@@ -129,6 +128,9 @@ bool may_wait_for_others(const CauseSearch& search) {
 }  // namespace
 
 void find_pauses_of_ranks(CauseSearch& search) {
+    if (search.compared() < kLeastSteps) {
+        return;
+    }
     const RankSteps excess_ns = Peers(search, Against::kAlike).excess_of(search.left_ns);
     const RankSteps pauses_ns = pauses_of(search, excess_ns);
     const Pauses pauses = count_pauses(pauses_ns);
@@ -147,8 +149,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
         const double cost_ns = search.cost_ns(search.without(pauses_ns));
-        if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search) &&
-            search.compared() >= kLeastUnevenSteps) {
+        if (cost_ns > kUnevenWork * search.step_ns() && !may_wait_for_others(search)) {
             search.add(std::move(cause), pauses_ns);
         }
         return;

@@ -251,7 +251,11 @@ LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) 
 LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits) {
     LateShape shape;
     const double least_ns = std::max(kLongPause * limits.length_ns, limits.least_ns);
-    irregular(costs, late_from(least_ns, costs), limits, kLeastLongPauses, 0, shape);
+    const std::vector<bool> late = late_from(least_ns, costs);
+    const auto times = static_cast<double>(std::count(late.begin(), late.end(), true));
+    if (times <= kSeldom * static_cast<double>(costs.size())) {
+        irregular(costs, late, limits, kLeastLongPauses, 0, shape);
+    }
     return shape;
 }
 

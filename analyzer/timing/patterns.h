@@ -22,6 +22,8 @@ struct ShapeLimits {
 double late_from_ns(const std::vector<double>& costs, double least_ns);
 // Costs by key. Pure.
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits);
+// Pauses are seldom: what comes in more of the keys is how a rank works.
+inline constexpr double kSeldom = 0.34;
 // So many pauses of such a length (share of a key) are no chance, however rare they are.
 inline constexpr size_t kLeastLongPauses = 3;
 inline constexpr double kLongPause = 0.3;

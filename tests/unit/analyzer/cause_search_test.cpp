@@ -9,6 +9,7 @@
 
 #include "cause_search.h"
 #include "late_ranks.h"
+#include "patterns.h"
 #include "stream_chains.h"
 
 namespace {
@@ -33,25 +34,25 @@ using WorkMs = std::function<double(int rank, uint32_t step)>;
 
 // A job whose ranks work, and then meet in one all_reduce per step.
 struct TableJob {
-    explicit TableJob(const WorkMs& work_ms, bool hosts_are_late = true) {
-        graph.steps = kTableSteps;
+    explicit TableJob(const WorkMs& work_ms, bool hosts_are_late = true, uint32_t steps = kTableSteps) {
+        graph.steps = steps;
         graph.step_ns = (kWorkMs + kRunMs) * kTableMs;
         graph.roles.assign(kTableRanks, 0);
         graph.began_ns.assign(kTableRanks, 0);
         graph.tail_ns.assign(kTableRanks, 0);
         graph.known_ns.assign(kTableRanks, 1000);
-        graph.carried_ns.assign(kTableRanks * kTableSteps, 0);
-        graph.meeting_size.assign(kTableSteps, kTableRanks);
-        graph.meeting_route.assign(kTableSteps, 0);
+        graph.carried_ns.assign(kTableRanks * steps, 0);
+        graph.meeting_size.assign(steps, kTableRanks);
+        graph.meeting_route.assign(steps, 0);
         graph.routes = {{0, -1, -1, format::OpKind::kAllReduce, 20}};
         for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
             run.processes.emplace_back().rank = static_cast<int>(rank);
             run.processes.back().host = "node-0";
             graph.processes.push_back(rank);
-            graph.begin.push_back(rank * kTableSteps);
-            graph.last.push_back((rank + 1) * kTableSteps - 1);
-            for (uint32_t step = 0; step < kTableSteps; ++step) {
-                const uint32_t n = rank * kTableSteps + step;
+            graph.begin.push_back(rank * steps);
+            graph.last.push_back((rank + 1) * steps - 1);
+            for (uint32_t step = 0; step < steps; ++step) {
+                const uint32_t n = rank * steps + step;
                 analyzer::StepNode node;
                 node.own_ns = static_cast<float>(work_ms(static_cast<int>(rank), step) * kTableMs);
                 node.run_ns = kRunMs * kTableMs;
@@ -65,11 +66,11 @@ struct TableJob {
                 graph.pieces.push_back(step);
             }
         }
-        graph.begin.push_back(kTableRanks * kTableSteps);
-        graph.piece_begin.push_back(kTableRanks * kTableSteps);
-        for (uint32_t step = 0; step < kTableSteps; ++step) {
+        graph.begin.push_back(kTableRanks * steps);
+        graph.piece_begin.push_back(kTableRanks * steps);
+        for (uint32_t step = 0; step < steps; ++step) {
             for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
-                graph.order.push_back(rank * kTableSteps + step);
+                graph.order.push_back(rank * steps + step);
             }
         }
         graph.step_ns = replay(graph, recorded_durations(graph));
@@ -263,6 +264,24 @@ TEST_CASE("pauses: a few long ones of one rank are its own, and cost what the ot
         return varied(rank, step) + (rank == 3 && is_among(step, {7, 12, 30}) ? 20.0 : 0);
     });
     CHECK(short_ones.causes_by(find_slow_ranks).empty());
+}
+
+TEST_CASE("pauses: what comes in most steps is none, and few steps do not tell what is seldom") {
+    const TableJob most([](int rank, uint32_t step) {
+        return varied(rank, step) + (rank == 3 && step % 2 == 0 ? 30.0 + 15 * (step % 7) : 0);
+    });
+    for (const SlowCause& cause : most.causes_by(find_slow_ranks)) {
+        CHECK(cause.of_class != CauseClass::kPauses);
+    }
+    const analyzer::ShapeLimits limits{.length_ns = 100, .seen_ns = 500};
+    CHECK(shape_of_long_pauses({90, 80, 0, 70, 0}, limits).pattern == analyzer::LatePattern::kNone);
+    CHECK(shape_of_long_pauses({90, 80, 0, 0, 70, 0, 0, 0, 0, 0}, limits).pattern == analyzer::LatePattern::kIrregular);
+
+    const auto work_ms = [](int rank, uint32_t step) {
+        return varied(rank, step) + (rank == static_cast<int>(step) && step > 3 ? 300.0 : 0);
+    };
+    CHECK(TableJob(work_ms, true, 7).causes_by(find_pauses_of_ranks).empty());
+    CHECK(TableJob(work_ms, true, 14).causes_by(find_pauses_of_ranks).size() == 1);
 }
 
 TEST_CASE("pauses: beside a slow GPU those of another rank are as long as they are beside a step without it") {
