@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr double kUnevenStage = 1.06;         // times the mean of the stages
 constexpr double kUnevenStageFilledIn = 1.1;  // where times of other steps were filled in
+constexpr double kAboveError = 5;             // times the standard error of the medians
 constexpr double kHostsPart = 0.5;            // of what a stage works longer: then its hosts are the cause
 constexpr double kAloneAbove = 2;             // times what the other stages differ by
 constexpr double kUnevenSpread = 0.12;        // standard deviation of the same work, as a share of it
@@ -139,8 +141,14 @@ struct Stage {
     int number = 0;
     std::string host;  // of all its ranks; empty: they are on several
     std::vector<size_t> ranks;
-    double work_ns = 0;  // of one of its ranks in a step
+    double work_ns = 0;   // of one of its ranks in a step: the median
+    double error_ns = 0;  // of that median
 };
+
+// Standard error of a median over steps. The ranks of a stage have the same steps: they do not make it surer.
+double error_of_median(const std::vector<double>& of_ranks_and_steps, size_t steps) {
+    return 1.25 * spread_of(of_ranks_and_steps) / std::sqrt(static_cast<double>(steps));
+}
 
 // By number; nothing where a rank is in no pipeline.
 std::vector<Stage> stages_of(const CauseSearch& search) {
@@ -161,7 +169,9 @@ std::vector<Stage> stages_of(const CauseSearch& search) {
             all.insert(all.end(), own.begin(), own.end());
             one_host &= search.process(r).host == host;
         }
-        stages.push_back({number, one_host ? host : std::string(), std::move(ranks), median_of(std::move(all))});
+        const double error_ns = error_of_median(all, search.steps());
+        stages.push_back(
+            {number, one_host ? host : std::string(), std::move(ranks), median_of(std::move(all)), error_ns});
     }
     return stages;
 }
@@ -229,10 +239,11 @@ void find_uneven_stages(CauseSearch& search) {
     }
     const auto heaviest = std::max_element(stages.begin(), stages.end(),
                                            [](const Stage& a, const Stage& b) { return a.work_ns < b.work_ns; });
-    double mean_ns = 0, least_ns = 1e300, most_ns = 0;  // the latter two of the other stages
+    double mean_ns = 0, error_ns = 0, least_ns = 1e300, most_ns = 0;  // the last two of the other stages
     std::string words;
     for (const Stage& stage : stages) {
         mean_ns += stage.work_ns / static_cast<double>(stages.size());
+        error_ns = std::max(error_ns, stage.error_ns);
         words +=
             fmt::format("{}stage {} {}", words.empty() ? "" : ", ", stage.number, fine_duration_text(stage.work_ns));
         if (&stage != &*heaviest) {
@@ -243,6 +254,7 @@ void find_uneven_stages(CauseSearch& search) {
     const double least = search.sees_each_launch() ? kUnevenStage : kUnevenStageFilledIn;
     // Below 0: ranks were seen to come late, by more than they work; that tells nothing of their work.
     if (std::min(least_ns, heaviest->work_ns) <= 0 || heaviest->work_ns < least * mean_ns ||
+        heaviest->work_ns - mean_ns < kAboveError * error_ns ||
         later_hosts_ns(search, heaviest->ranks) > kHostsPart * (heaviest->work_ns - mean_ns)) {
         return;
     }
