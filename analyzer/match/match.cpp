@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "call_order.h"
+#include "expected.h"
 #include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
