@@ -6,9 +6,11 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <memory>
 
 #include "cause_search.h"
 #include "late_ranks.h"
+#include "layout.h"
 #include "patterns.h"
 #include "stream_chains.h"
 
@@ -334,6 +336,27 @@ TEST_CASE("pauses: where the hosts are in time, it is another rank in each step 
     const std::vector<SlowCause> of_hosts = TableJob(work_ms, true).causes_by(find_pauses_of_ranks);
     REQUIRE(of_hosts.size() == 1);
     CHECK(of_hosts.front().of_class == CauseClass::kGarbageCollection);
+}
+
+TEST_CASE("stages: medians of few steps that vary are not said to differ, the same difference of many steps is") {
+    // Ranks 4 to 7 are the last stage, and work 9 ms longer. All work is up to 20 ms more or less, in each step anew.
+    const auto stages = [](uint32_t steps) {
+        const auto work_ms = [](int rank, uint32_t step) {
+            return kWorkMs + (rank < 4 ? 0 : 9) + 10 * (static_cast<int>(step * 7 % 5) - 2);
+        };
+        TableJob job(work_ms, false, steps);
+        for (analyzer::Process& process : job.run.processes) {
+            process.texts = {"pp", "0", "1"};
+            process.labels = {{0, process.rank < 4 ? 1 : 2}};
+        }
+        job.run.world_size = kTableRanks;
+        job.run.layout = std::make_shared<const analyzer::Layout>(analyzer::layout_of(job.run));
+        return job.causes_by(analyzer::find_uneven_stages);
+    };
+    CHECK(stages(7).empty());
+    const std::vector<SlowCause> causes = stages(2000);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().stage == 1);
 }
 
 TEST_CASE("links: one slow pair of an all-to-all shows on the two ranks whose exchanges take long") {
