@@ -94,9 +94,11 @@ class Faults(harness.Case):
         lines = report.stdout.partition("What next\n")[2].partition("\n\n")[0].splitlines()
         commands = [line for line in lines if not line.startswith("  # ")]
         self.assertTrue(commands, report.stdout)
+        still_waits = "would still wait" in " ".join(report.stdout.split())  # a busy machine leaves other waits, too
         for line in lines:
             pasted = place.run(["bash", "-c", line], env)
-            self.assertEqual((pasted.status, pasted.stderr), (0, ""), line)
+            status = harness.FINDINGS if still_waits and "titan-analyze whatif" in line else harness.HEALTHY
+            self.assertEqual((pasted.status, pasted.stderr), (status, ""), line)
             self.assertEqual(bool(pasted.stdout), line in commands, line)
 
     def check_digests(self, place, whole):
