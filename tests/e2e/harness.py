@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -305,6 +306,23 @@ class Case(unittest.TestCase):
                         if finding["kind"] != "straggler" or finding["confidence"] == "certain"]
         self.assertEqual(findings, [], analysis.stdout)
         self.assertEqual(analysis.status, FINDINGS if analysis.json["findings"] else HEALTHY)
+
+    def paste_what_is_next(self, place, report, env, **options):
+        """Runs each line under "What next" of a report, as it stands, in a shell: a command shows something, advice
+        nothing. Returns what they printed, by line. whatif says with its status what the verdict said of its replay."""
+        section = report.partition("What next\n")[2].partition("\n\n")[0]
+        lines = re.findall(r"(?m)^  \S.*", section)
+        commands = [line for line in lines if not line.startswith("  # ")]
+        self.assertTrue(commands, report)
+        still_waits = "would still wait" in " ".join(report.split())
+        printed = {}
+        for line in lines:
+            pasted = place.run(["bash", "-c", line], env, **options)
+            status = FINDINGS if still_waits and "titan-analyze whatif" in line else HEALTHY
+            self.assertEqual((pasted.status, pasted.stderr), (status, ""), line)
+            self.assertEqual(bool(pasted.stdout), line in commands, line)
+            printed[line] = pasted.stdout
+        return printed
 
     def same_but_for_the_tracer(self, argv, **settings):
         """Runs a program with and without the preload: same status, same stdout. Returns the traced one."""

@@ -84,22 +84,10 @@ class Faults(harness.Case):
         for analysis in whole:
             self.check(case, analysis)
         self.check_digests(places[0], whole[0])
-        self.paste_what_is_next(places[0])
-
-    def paste_what_is_next(self, place):
-        """Each line under "What next", as it stands, into a shell."""
-        env = place.env(preload=False, COLUMNS=60)
+        env = places[0].env(preload=False, COLUMNS=60)
         env["PATH"] = f"{harness.BUILD / 'analyzer'}:{env['PATH']}"
-        report = place.run([harness.BUILD / "analyzer" / "titan-analyze", place.dumps, "--ring-dir", place.rings], env)
-        lines = report.stdout.partition("What next\n")[2].partition("\n\n")[0].splitlines()
-        commands = [line for line in lines if not line.startswith("  # ")]
-        self.assertTrue(commands, report.stdout)
-        still_waits = "would still wait" in " ".join(report.stdout.split())  # a busy machine leaves other waits, too
-        for line in lines:
-            pasted = place.run(["bash", "-c", line], env)
-            status = harness.FINDINGS if still_waits and "titan-analyze whatif" in line else harness.HEALTHY
-            self.assertEqual((pasted.status, pasted.stderr), (status, ""), line)
-            self.assertEqual(bool(pasted.stdout), line in commands, line)
+        report = places[0].run(["titan-analyze", places[0].dumps, "--ring-dir", places[0].rings], env)
+        self.paste_what_is_next(places[0], report.stdout, env)
 
     def check_digests(self, place, whole):
         """Map on this node and reduce without its rings: the report of the whole set."""
