@@ -314,10 +314,10 @@ Result<std::vector<CallEdit>> read_call_edits(const Run& run, CallEdit::Kind kin
 std::string impossible_edit(const Run& run, const std::vector<CallEdit>& edits) {
     for (const CallEdit& edit : edits) {
         const bool twice = std::count(edits.begin(), edits.end(), edit) > 1;
-        const std::string why =
-            edit.kind == CallEdit::Kind::kAlive ? std::string()
-            : twice ? fmt::format("{} is there twice for rank {}", edited_call_words(run, edit), edit.rank)
-                    : impossible(run, edits, edit);
+        std::string why = edit.kind == CallEdit::Kind::kAlive ? std::string()
+                          : twice
+                              ? fmt::format("{} is there twice for rank {}", edited_call_words(run, edit), edit.rank)
+                              : impossible(run, edits, edit);
         if (!why.empty()) {
             return why;
         }

@@ -85,7 +85,13 @@ RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const
         const bool is_struck = std::any_of(own_ns.begin(), own_ns.end(), [](double ns) { return ns > 0; });
         for (size_t s = 0; is_struck && s < search.steps(); ++s) {
             const double above_ns = spent_ns.at(r, s) - base_ns;
-            strokes.at(r, s) = above_ns < least_ns ? 0 : takes == Takes::kItsTime ? above_ns : kAll;
+            if (above_ns < least_ns) {
+                continue;
+            }
+            strokes.at(r, s) = kAll;
+            if (takes == Takes::kItsTime) {
+                strokes.at(r, s) = above_ns;
+            }
         }
     }
     return strokes;
