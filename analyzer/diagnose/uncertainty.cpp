@@ -100,14 +100,20 @@ bool may_have_been_stopped(const Run& run, const Process& process) {
 
 namespace {
 
-// Nothing on record holds it, and yet a thread of it has waited for its timeout: the rest of the rank may wait for
-// that.
+// Nothing on record holds it, and yet a thread of it has waited for its timeout, or calls that had not ended are
+// overwritten: the rest of the rank may wait for these.
 bool may_be_held_in_a_lost_call(const Run& run, const Absence& absence) {
     const Process& process = run.process(absence.member);
-    return absence.held_by.empty() && process.overwritten != 0 && hangs_for_ns(run, process) > 0;
+    return absence.held_by.empty() && process.overwritten != 0 &&
+           (hangs_for_ns(run, process) > 0 || has_lost_unfinished_calls(process));
 }
 
 Sentence lost_call_text(const Run& run, const Process& process) {
+    if (hangs_for_ns(run, process) <= 0) {
+        return phrase(
+            "a larger TITANTRACE_COLLECTIVES: calls of {} that had not ended are overwritten, and it may wait for one",
+            rank_fact(process.rank));
+    }
     return phrase(
         "a larger TITANTRACE_COLLECTIVES: a thread of {} waits for {}, and the entry of its call may be overwritten",
         rank_fact(process.rank), duration_fact(hangs_for_ns(run, process)));
