@@ -100,6 +100,10 @@ bool may_have_been_stopped(const Run& run, const Process& process) {
 
 namespace {
 
+std::string lost_unfinished_text(const Process& process) {
+    return larger_ring_text(process) + ", unfinished ones among them, and it may hang in one of those";
+}
+
 // Nothing on record holds it, and yet a thread of it has waited for its timeout, or calls that had not ended are
 // overwritten: the rest of the rank may wait for these.
 bool may_be_held_in_a_lost_call(const Run& run, const Absence& absence) {
@@ -110,9 +114,7 @@ bool may_be_held_in_a_lost_call(const Run& run, const Absence& absence) {
 
 Sentence lost_call_text(const Run& run, const Process& process) {
     if (hangs_for_ns(run, process) <= 0) {
-        return phrase(
-            "a larger TITANTRACE_COLLECTIVES: calls of {} that had not ended are overwritten, and it may wait for one",
-            rank_fact(process.rank));
+        return lost_unfinished_text(process);
     }
     return phrase(
         "a larger TITANTRACE_COLLECTIVES: a thread of {} waits for {}, and the entry of its call may be overwritten",
@@ -332,9 +334,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
                   Confidence::kPossible);
     for (const Waiter& waiter : node.waiting) {
         if (const Process& process = run.process(waiter.member); has_lost_unfinished_calls(process)) {
-            finding.depends_on(
-                larger_ring_text(process) + ", unfinished ones among them, and it may hang in one of those",
-                Confidence::kPossible);
+            finding.depends_on(lost_unfinished_text(process), Confidence::kPossible);
             break;
         }
     }
