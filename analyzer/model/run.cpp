@@ -99,6 +99,12 @@ bool Process::has_passed_pair(uint32_t row, OpKind kind, int32_t peer, uint64_t 
     });
 }
 
+const StepProfile* Process::profile_of(int64_t step) const {
+    const auto found = std::lower_bound(steps.begin(), steps.end(), step,
+                                        [](const StepProfile& one, int64_t wanted) { return one.step < wanted; });
+    return found == steps.end() || found->step != step ? nullptr : &*found;
+}
+
 int64_t Process::last_activity_ns() const {
     int64_t newest = 0;
     for (const ThreadState& thread : threads) {

@@ -517,8 +517,8 @@ struct Process {
     }
     bool is_gone() const { return died() || liveness == Liveness::kExited; }
     bool has_ended() const { return is_gone() || liveness == Liveness::kEnded; }
-    // Newest thing that this process is known to have done.
-    int64_t last_activity_ns() const;
+    int64_t last_activity_ns() const;                   // of the newest thing that it is known to have done
+    const StepProfile* profile_of(int64_t step) const;  // null: it has no such step
     // PyTorch's watchdog ends the job of a call that takes longer: a clock was set while that one ran.
     bool may_have_taken(int64_t duration_ns) const {
         return !sees.by_watchdog || timeout_ns == 0 || duration_ns <= watchdog_ns();

@@ -144,8 +144,8 @@ class GraphBuilder {
         double sum_ns = 0;
         size_t known = 0;
         for (const uint32_t p : graph_.processes) {
-            const StepProfile* begin = profile_of(run_.processes[p], graph_.first_step);
-            const StepProfile* end = profile_of(run_.processes[p], last);
+            const StepProfile* begin = run_.processes[p].profile_of(graph_.first_step);
+            const StepProfile* end = run_.processes[p].profile_of(last);
             if (begin != nullptr && end != nullptr && end->end_ns > begin->begin_ns) {
                 sum_ns += static_cast<double>(end->end_ns - begin->begin_ns) / graph_.steps;
                 ++known;
@@ -180,7 +180,7 @@ class GraphBuilder {
             const Process& process = run_.processes[graph_.processes[r]];
             const int32_t last = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
             const auto ended_in = [&](int32_t step, int64_t ended_ns) {
-                const StepProfile* const profile = profile_of(process, step);
+                const StepProfile* const profile = process.profile_of(step);
                 return profile != nullptr && ended_ns <= profile->end_ns + graph_.known_ns[r];
             };
             runs_ahead |= !ended_in(graph_.first_step, first_ns) || !ended_in(last, last_ns);
@@ -396,13 +396,13 @@ class GraphBuilder {
         std::vector<int64_t> began_ns;
         origin_ns_ = INT64_MAX;
         for (const uint32_t p : graph_.processes) {
-            const StepProfile* const first = profile_of(run_.processes[p], graph_.first_step);
+            const StepProfile* const first = run_.processes[p].profile_of(graph_.first_step);
             began_ns.push_back(first == nullptr ? 0 : first->begin_ns);
             origin_ns_ = std::min(origin_ns_, clocks_.common_ns(p, began_ns.back()));
         }
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             graph_.began_ns.push_back(common_ns(r, began_ns[r]));
-            const StepProfile* const last = profile_of(run_.processes[graph_.processes[r]], last_step);
+            const StepProfile* const last = run_.processes[graph_.processes[r]].profile_of(last_step);
             const bool any = graph_.last[r] != kNoIndex;
             const int64_t ended_ns =
                 !any ? 0 : std::max(raw_[graph_.last[r]].ended_ns, raw_[graph_.last[r]].arrived_ns);
@@ -433,7 +433,7 @@ class GraphBuilder {
     // Of the host's time up to the first node of a step, what it spent in the step before.
     void note_carried(size_t r, const RawNode& first, int64_t since_ns) {
         const StepProfile* const before =
-            profile_of(run_.processes[graph_.processes[r]], graph_.first_step + static_cast<int32_t>(first.step) - 1);
+            run_.processes[graph_.processes[r]].profile_of(graph_.first_step + static_cast<int32_t>(first.step) - 1);
         if (before != nullptr) {
             const int64_t until_ns = std::min(before->end_ns, first.entered_ns);
             graph_.carried_ns[r * graph_.steps + first.step - 1] =

@@ -210,7 +210,7 @@ std::vector<int64_t> moments_of(const Process& process, const StepGraph& graph) 
     std::vector<int64_t> begin_ns(graph.steps + 1, 0);
     std::vector<size_t> known;
     for (size_t s = 0; s <= graph.steps; ++s) {
-        const StepProfile* const before = profile_of(process, graph.first_step + static_cast<int32_t>(s) - 1);
+        const StepProfile* const before = process.profile_of(graph.first_step + static_cast<int32_t>(s) - 1);
         if (before != nullptr && before->sync_ns > 0) {
             begin_ns[s] = before->end_ns;
             known.push_back(s);

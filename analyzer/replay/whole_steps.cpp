@@ -65,10 +65,4 @@ StepRange whole_steps(const Process& process) {
     return range;
 }
 
-const StepProfile* profile_of(const Process& process, int32_t step) {
-    const auto found = std::lower_bound(process.steps.begin(), process.steps.end(), step,
-                                        [](const StepProfile& one, int32_t wanted) { return one.step < wanted; });
-    return found == process.steps.end() || found->step != step ? nullptr : &*found;
-}
-
 }  // namespace titan::analyzer

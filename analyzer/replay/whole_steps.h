@@ -32,7 +32,4 @@ void for_each_timed_call(const Process& process, const Visit& visit) {
     }
 }
 
-// None where the process has no such step.
-const StepProfile* profile_of(const Process& process, int32_t step);
-
 }  // namespace titan::analyzer

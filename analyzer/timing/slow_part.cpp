@@ -26,13 +26,6 @@ struct Against {
     double peers = 0;
 };
 
-const StepProfile* step_of(const Process& process, int64_t step) {
-    const auto found =
-        std::lower_bound(process.steps.begin(), process.steps.end(), step,
-                         [](const StepProfile& profile, int64_t wanted) { return profile.step < wanted; });
-    return found == process.steps.end() || found->step != step ? nullptr : &*found;
-}
-
 using Values = std::map<std::string, double>;
 
 Values parts_of(const Process& process, const StepProfile& step) {
@@ -163,11 +156,11 @@ class SlowPart {
                                            bool absent_is_zero) const {
         std::map<std::string, std::vector<double>> own, of_peers;
         for (const size_t key : struck()) {
-            const StepProfile* const step = step_of(process_, axis_.keys[key]);
+            const StepProfile* const step = process_.profile_of(axis_.keys[key]);
             std::map<std::string, std::vector<double>> here;
             size_t peers = 0;
             for (const Process* const peer : peers_) {
-                if (const StepProfile* const of_peer = step_of(*peer, axis_.keys[key])) {
+                if (const StepProfile* const of_peer = peer->profile_of(axis_.keys[key])) {
                     ++peers;
                     for (const auto& [name, value] : values_of(*peer, *of_peer)) {
                         here[name].push_back(value);
