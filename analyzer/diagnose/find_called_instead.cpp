@@ -13,7 +13,6 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
 constexpr uint64_t kUsualCalls = 3;
 
 bool is_held_by(const Absence& absence, uint32_t node) {
@@ -108,7 +107,7 @@ uint32_t owed_instead(const Evidence& evidence, uint32_t made) {
             }
         }
     }
-    return evidence.graph.nodes[made].kind == WaitKind::kCreation && owed.size() == 1 ? owed.front() : kNone;
+    return evidence.graph.nodes[made].kind == WaitKind::kCreation && owed.size() == 1 ? owed.front() : kNoIndex;
 }
 
 Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
@@ -156,8 +155,8 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
 void find_called_instead(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     for (uint32_t made = 0; made < evidence.graph.nodes.size(); ++made) {
         const bool is_open = !explained.nodes[made] && is_met_by_nobody(evidence, made);
-        const uint32_t owed = is_open ? owed_instead(evidence, made) : kNone;
-        if (owed != kNone) {
+        const uint32_t owed = is_open ? owed_instead(evidence, made) : kNoIndex;
+        if (owed != kNoIndex) {
             evidence.tell_cause({made, owed}, finding_of(evidence, made, owed), explained, findings);
         }
     }

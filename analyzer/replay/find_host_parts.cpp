@@ -88,9 +88,10 @@ RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const
             if (above_ns < least_ns) {
                 continue;
             }
-            strokes.at(r, s) = kAll;
             if (takes == Takes::kItsTime) {
                 strokes.at(r, s) = above_ns;
+            } else {
+                strokes.at(r, s) = kAll;
             }
         }
     }

@@ -67,9 +67,9 @@ Pauses count_pauses(const RankSteps& pauses_ns) {
 }
 
 // The share of the pauses by which this is longer than on peers.
-double share_of_pauses(const CauseSearch& search, const RankSteps& pauses_ns, const RankSteps& part_ns) {
+double share_of_pauses(const Peers& peers, const RankSteps& pauses_ns, const RankSteps& part_ns) {
     double pause_ns = 0, of_part_ns = 0;
-    const RankSteps excess_ns = Peers(search, Against::kAlike).excess_of(part_ns);
+    const RankSteps excess_ns = peers.excess_of(part_ns);
     pauses_ns.for_each([&](size_t r, size_t s, double ns) {
         pause_ns += ns;
         of_part_ns += std::clamp(excess_ns.at(r, s), 0.0, ns);
@@ -131,8 +131,8 @@ void find_pauses_of_ranks(CauseSearch& search) {
     if (search.compared() < kLeastSteps) {
         return;
     }
-    const RankSteps excess_ns = Peers(search, Against::kAlike).excess_of(search.left_ns);
-    const RankSteps pauses_ns = pauses_of(search, excess_ns);
+    const Peers peers(search, Against::kAlike);
+    const RankSteps pauses_ns = pauses_of(search, peers.excess_of(search.left_ns));
     const Pauses pauses = count_pauses(pauses_ns);
     const bool are_long = median_pause_ns(pauses_ns) > search.step_ns();
     if (pauses.ranks < 2 || static_cast<double>(pauses.ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
@@ -144,7 +144,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own",
                                          pauses.times, fine_duration_text(median_pause_ns(pauses_ns)), pauses.ranks,
                                          search.ranks()));
-    if (search.graph.by_device && share_of_pauses(search, pauses_ns, search.work.host_late_ns) < kOfHosts) {
+    if (search.graph.by_device && share_of_pauses(peers, pauses_ns, search.work.host_late_ns) < kOfHosts) {
         cause.of_class = CauseClass::kUnevenSequences;
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");
@@ -158,7 +158,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.of_class = at_one_place ? CauseClass::kDataLoading : CauseClass::kGarbageCollection;
     cause.ranks = search.struck_ranks(pauses_ns);
     // The host made no call in a pause: it neither computed on the GPU nor allocated.
-    const double in_one_piece = share_of_pauses(search, pauses_ns, search.work.of(HostPart::kOneGap));
+    const double in_one_piece = share_of_pauses(peers, pauses_ns, search.work.of(HostPart::kOneGap));
     cause.evidence.emplace_back(in_one_piece >= kInOnePiece
                                     ? "in one piece: the host calls neither CUDA nor NCCL all the while"
                                     : "whether the hosts pause in one piece, the record does not show");

@@ -194,10 +194,13 @@ class SlowLinks {
     // The step at which the calls became slow; 0 where they were slow before, too.
     static size_t onset(const std::vector<double>& of_step, double usual_ns) {
         const size_t first = rise_of(of_step, 1);
+        if (first == 0) {
+            return 0;
+        }
         const auto cut = of_step.begin() + static_cast<std::ptrdiff_t>(first);
         const double before_ns = std::accumulate(of_step.begin(), cut, 0.0) / static_cast<double>(first);
         const double slow_ns = std::accumulate(cut, of_step.end(), 0.0) / static_cast<double>(of_step.end() - cut);
-        return first != 0 && before_ns < (usual_ns + slow_ns) / 2 ? first : 0;
+        return before_ns < (usual_ns + slow_ns) / 2 ? first : 0;
     }
 
     // Beside their like where there are enough of it, else beside their own past.
