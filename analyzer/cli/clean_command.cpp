@@ -83,9 +83,6 @@ class Cleaner {
             for (const CandidateGroup& group : discovery->groups) {
                 choose_dumps(group);
             }
-            for (const JournalFile& journal : discovery->journals) {
-                choose_journal(journal);
-            }
         }
         if (!may_remove_rings()) {
             return fail(fmt::format(
@@ -128,16 +125,14 @@ class Cleaner {
                 }
             }
         }
-    }
-
-    void choose_journal(const JournalFile& journal) {
-        const auto file = OpenFile::open(journal.path);
-        uint64_t magic = 0;
-        if (!living_.contains({journal.run, journal.attempt}) && is_wanted(journal.run, age_ns(journal.modified_ns)) &&
-            file && file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == format::kJournalMagic) {
-            dumps_.push_back({journal.path, file->size_bytes()});
-            if (!journal.attempt.empty()) {
-                attempts_.insert(files::path(journal.path).parent_path());
+        for (const std::string& journal : group.journals) {
+            const auto file = OpenFile::open(journal);
+            uint64_t magic = 0;
+            if (file && file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == format::kJournalMagic) {
+                dumps_.push_back({journal, file->size_bytes()});
+                if (!group.attempt.empty()) {
+                    attempts_.insert(files::path(journal).parent_path());
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 #include "commands.h"
@@ -55,13 +56,18 @@ int run_diagnose(const DiagnoseArguments& arguments) {
     return kExitHealthy;
 }
 
+std::string directory_of(const CandidateGroup& group) {
+    return group.files.empty() ? std::filesystem::path(group.journals.front()).parent_path().string()
+                               : group.files.front().directory;
+}
+
 std::string runs_text(const std::vector<CandidateGroup>& groups) {
     Rows rows;
     for (const CandidateGroup& group : groups) {
         const std::string name = group.attempt.empty()
-                                     ? "(no run directory) " + printable(group.files.front().directory)
+                                     ? "(no run directory) " + printable(directory_of(group))
                                      : fmt::format("{} attempt {}", printable(group.run), group.attempt);
-        rows.push_back({date_text(group.newest_ns), name, counted(group.files.size(), "file")});
+        rows.push_back({date_text(group.newest_ns), name, counted(group.files.size() + group.journals.size(), "file")});
     }
     return listing_text({{"", 26}, {"", 40}, {"", 0}}, std::move(rows));
 }
@@ -71,9 +77,9 @@ std::string runs_json(const Discovery& discovery) {
     for (const CandidateGroup& group : discovery.groups) {
         Json run{{"run", nullptr},
                  {"attempt", nullptr},
-                 {"directory", group.files.front().directory},
+                 {"directory", directory_of(group)},
                  {"newest_ns", group.newest_ns},
-                 {"files", group.files.size()}};
+                 {"files", group.files.size() + group.journals.size()}};
         if (!group.attempt.empty()) {
             run["run"] = group.run;
             run["attempt"] = std::atoi(group.attempt.c_str());
@@ -93,7 +99,7 @@ int list_runs(const CommonOptions& common, bool json) {
         say("titan-analyze: {}\n", warning.summary);
     }
     if (discovery->groups.empty()) {
-        return fail("no dumps (*.titan) and no rings (*.ring) found");
+        return fail("no dumps (*.titan), rings (*.ring) or journals (*.journal) found");
     }
     print_text(json ? runs_json(*discovery) : runs_text(discovery->groups));
     return kExitHealthy;

@@ -311,7 +311,9 @@ class SpanStack {
     int64_t since_ns_ = 0;
 };
 
-Marks read_marks(const format::RingImage& image, const std::unordered_set<uint32_t>& threads) {
+// Where no thread calls NCCL, those that mark steps are the ones that work.
+Marks read_marks(const format::RingImage& image, std::unordered_set<uint32_t> threads) {
+    const bool calls_nccl = !threads.empty();
     const format::RingClock& clock = image.clock();
     Marks marks;
     std::unordered_map<uint32_t, SpanStack> stacks;
@@ -332,6 +334,9 @@ Marks read_marks(const format::RingImage& image, const std::unordered_set<uint32
             profile.begin_ns = now_ns;
             profile.step = step;
             marks.steps.push_back(profile);
+            if (!calls_nccl) {
+                threads.insert(marker.thread);
+            }
         } else if (!threads.contains(marker.thread) || (marker.detail & format::kSpanOfTask) != 0) {
             return;  // spans of tasks take turns on their thread
         } else if (marker.kind == MarkerKind::kSpanBegin) {
@@ -366,7 +371,7 @@ void measure(const HostTime& host, StepProfile& step) {
 }
 
 void measure_spans(const HostTime& host, const std::vector<Stretch>& stretches, TextTable& texts, Process& process) {
-    std::vector<std::unordered_map<uint32_t, int64_t>> of_step(process.steps.size());
+    std::vector<std::unordered_map<uint32_t, SpanTime>> of_step(process.steps.size());
     for (const Stretch& stretch : stretches) {
         const auto found = std::upper_bound(process.steps.begin(), process.steps.end(), stretch.begin_ns,
                                             [](int64_t value, const StepProfile& step) { return value < step.end_ns; });
@@ -374,22 +379,27 @@ void measure_spans(const HostTime& host, const std::vector<Stretch>& stretches, 
             const int64_t begin_ns = std::max(stretch.begin_ns, step->begin_ns);
             const int64_t end_ns = std::min(stretch.end_ns, step->end_ns);
             if (begin_ns < end_ns) {
-                of_step[static_cast<size_t>(step - process.steps.begin())][stretch.name] +=
-                    end_ns - begin_ns - host.blocked.within(begin_ns, end_ns);
+                SpanTime& span = of_step[static_cast<size_t>(step - process.steps.begin())][stretch.name];
+                span.busy_ns += end_ns - begin_ns - host.blocked.within(begin_ns, end_ns);
+                span.ended_ns = std::max(span.ended_ns, end_ns - step->begin_ns);
             }
         }
     }
     for (size_t i = 0; i < of_step.size(); ++i) {
-        std::vector<std::pair<int64_t, uint32_t>> spans;
-        for (const auto& [name, busy_ns] : of_step[i]) {
-            spans.emplace_back(-busy_ns, name);
+        std::vector<SpanTime> spans;
+        for (auto& [name, span] : of_step[i]) {
+            span.name = name;
+            spans.push_back(span);
         }
-        std::sort(spans.begin(), spans.end());
+        std::sort(spans.begin(), spans.end(), [](const SpanTime& a, const SpanTime& b) {
+            return std::tie(b.busy_ns, a.name) < std::tie(a.busy_ns, b.name);
+        });
         spans.resize(std::min(spans.size(), kMaxSpansOfStep));
         process.steps[i].first_span = static_cast<uint32_t>(process.step_spans.size());
         process.steps[i].span_count = static_cast<uint32_t>(spans.size());
-        for (const auto& [busy_ns, name] : spans) {
-            process.step_spans.push_back({-busy_ns, texts.use(name)});
+        for (SpanTime& span : spans) {
+            span.name = texts.use(span.name);
+            process.step_spans.push_back(span);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ended_well.h"
 #include "host/words.h"
 #include "long_waits.h"
 #include "refused_calls.h"
@@ -90,6 +91,9 @@ void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
     }
     if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
         diagnosis.cannot_tell = unknown_moments_text(run);
+    }
+    if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
+        diagnosis.cannot_tell = unknown_ends_text(run);
     }
     if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
         for (const Refusal& refusal : refusals_of(run)) {

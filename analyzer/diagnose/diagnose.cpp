@@ -9,6 +9,7 @@
 #include "analyze_timing.h"
 #include "cannot_tell.h"
 #include "children.h"
+#include "ended_well.h"
 #include "explain.h"
 #include "finders.h"
 #include "formats/layout/label_names.h"
@@ -199,6 +200,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_metric_findings(run, findings);
     add_health_findings(run, findings);
     admit_ignorance(run, diagnosis);
+    diagnosis.ended = findings.empty() ? ended_well_text(run) : std::string();
     add_nccl_errors(evidence, findings);
     add_closed_communicators(evidence, findings);
     add_testimony(run, findings);

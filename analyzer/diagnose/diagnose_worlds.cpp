@@ -24,7 +24,6 @@ void make_head(Run& run, size_t other) {
     std::erase_if(run.warnings, [](const Warning& warning) { return warning.kind == WarningKind::kOtherRole; });
     head.warnings.insert(head.warnings.end(), run.warnings.begin(), run.warnings.end());
     head.passed_over = run.passed_over;
-    head.journals = run.journals;
     beside[other] = std::move(run);
     run = std::move(head);
     run.beside = std::move(beside);

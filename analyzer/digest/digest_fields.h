@@ -254,10 +254,10 @@ void marks(A& a, Process& p) {
     mark(p.last_error);
     mark(p.open_span);
     all(p.last_event.facts, p.last_error.message, p.open_span.facts);
-    sized(a, p.metrics, 10);
+    sized(a, p.metrics, 12);
     for (MetricRecord& m : p.metrics) {
         auto bits = std::bit_cast<uint64_t>(m.last_value);
-        all(m.name, m.values, bits, m.last_step, m.bad_values, m.bad_from_start);
+        all(m.name, m.values, bits, m.last_step, m.bad_values, m.bad_from_start, m.bad_ever, m.first_bad_step);
         mark(m.bad_since);
         m.last_value = std::bit_cast<double>(bits);
     }
@@ -427,8 +427,9 @@ void steps(A& a, Process& p) {
     rising(a, p.steps, &StepProfile::first_span);
     column(a, p.steps, &StepProfile::span_count);
     rising(a, p.steps, &StepProfile::step);
-    sized(a, p.step_spans, 2);
+    sized(a, p.step_spans, 3);
     column(a, p.step_spans, &SpanTime::busy_ns);
+    column(a, p.step_spans, &SpanTime::ended_ns);
     column(a, p.step_spans, &SpanTime::name);
 }
 

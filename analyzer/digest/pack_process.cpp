@@ -221,7 +221,7 @@ void bound_numbers(Process& p) {
         lengths(step.sync_ns, step.copy_ns, step.memory_ns, step.load_ns, step.nccl_ns, step.gap_ns);
     }
     for (SpanTime& span : p.step_spans) {
-        lengths(span.busy_ns);
+        lengths(span.busy_ns, span.ended_ns);
     }
 }
 

@@ -160,6 +160,11 @@ void complete(Run& run, GroupRanks& group_ranks) {
     warn_of_what_it_hides(run);
 }
 
+bool has_record(const std::vector<Process>& processes, const Process& process) {
+    return std::any_of(processes.begin(), processes.end(),
+                       [&](const Process& other) { return is_same_process(other, process); });
+}
+
 }  // namespace
 
 Result<Run> load_run(const LoadOptions& options) {
@@ -174,6 +179,8 @@ Result<Run> load_run(const LoadOptions& options) {
     leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
     add_node_rings(loaded->key, run.processes, options);
+    std::vector<Process> journaled = std::move(loaded->found.journaled);
+    std::erase_if(journaled, [&run](const Process& process) { return has_record(run.processes, process); });
     Result<std::vector<World>> worlds = choose_worlds(std::move(run.processes), options.role);
     if (!worlds) {
         return worlds.error();
@@ -185,14 +192,18 @@ Result<Run> load_run(const LoadOptions& options) {
         warn_of_unread(run);
         return run.testimony.empty() ? Result<Run>(Error(run.warnings.back().summary)) : run;
     }
+    const auto journaled_of = [&](const std::string& world) {
+        std::vector<Process> some;
+        std::copy_if(journaled.begin(), journaled.end(), std::back_inserter(some),
+                     [&](const Process& process) { return worlds->size() == 1 || process.role() == world; });
+        return some;
+    };
+    run.journaled = journaled_of(worlds->front().name);
     run.journals = std::move(loaded->journals);
     if (!loaded->logs.paths.empty()) {
         run.journals = std::move(loaded->logs.paths);
         run.attempt = loaded->logs.attempt;
         run.warnings = std::move(loaded->logs.warnings);
-        return run;
-    }
-    if (run.processes.empty() && options.with_journals && !run.journals.empty()) {
         return run;
     }
     if (run.processes.empty()) {
@@ -205,6 +216,8 @@ Result<Run> load_run(const LoadOptions& options) {
         Run& other = run.beside.emplace_back();
         other.world = std::move(world->name);
         other.processes = std::move(world->processes);
+        other.journaled = journaled_of(other.world);
+        other.journals = run.journals;
         other.testimony = run.testimony;
     }
     complete(run, group_ranks);

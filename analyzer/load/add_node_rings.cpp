@@ -46,10 +46,12 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
             same = std::find_if(processes.begin(), processes.end(),
                                 [&](const Process& process) { return process.rank == ring.rank; });
         }
+        // A ring has all that its journal has, and calls.
+        const bool is_journaled = same != processes.end() && same->source.is_journal && ring.pid == same->pid;
         const bool died_later = same != processes.end() && ring.liveness != Liveness::kAlive &&
                                 same->liveness == Liveness::kAlive && ring.newest_ns > same->now_ns + kLaterNs;
         const bool is_other = same != processes.end() && ring.pid != same->pid;
-        if (same != processes.end() && !died_later && !is_other) {
+        if (same != processes.end() && !died_later && !is_other && !is_journaled) {
             continue;
         }
         const Result<OpenedSource> opened = open_source(ring.path, memory);
@@ -62,6 +64,10 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         const bool is_beside = is_other && std::all_of(processes.begin(), processes.end(), [&](const Process& other) {
                                    return other.rank != process.rank || live_beside(process, other);
                                });
+        if (is_journaled && is_of(*opened, *same)) {
+            *same = std::move(process);
+            continue;
+        }
         if (same != processes.end() && !died_later && !is_beside) {
             continue;
         }

@@ -20,26 +20,18 @@ Result<Attempts> attempts_of(const LoadOptions& options) {
         return attempts;
     }
     int64_t newest_ns = INT64_MIN;
-    const auto for_each = [&](const auto& take) {
-        for (const CandidateGroup& group : discovery->groups) {
-            take(group.run, group.attempt, group.newest_ns);
+    for (const CandidateGroup& group : discovery->groups) {
+        if (options.run.empty() && !group.attempt.empty() && group.newest_ns > newest_ns) {
+            attempts.run = group.run;
+            newest_ns = group.newest_ns;
         }
-        for (const JournalFile& journal : discovery->journals) {
-            take(journal.run, journal.attempt, journal.modified_ns);
-        }
-    };
-    for_each([&](const std::string& run, const std::string& attempt, int64_t written_ns) {
-        if (options.run.empty() && !attempt.empty() && written_ns > newest_ns) {
-            attempts.run = run;
-            newest_ns = written_ns;
-        }
-    });
+    }
     std::set<int32_t> numbers;
-    for_each([&](const std::string& run, const std::string& attempt, int64_t) {
-        if (run == attempts.run && !attempt.empty()) {
-            numbers.insert(static_cast<int32_t>(std::strtol(attempt.c_str(), nullptr, 10)));
+    for (const CandidateGroup& group : discovery->groups) {
+        if (group.run == attempts.run && !group.attempt.empty()) {
+            numbers.insert(static_cast<int32_t>(std::strtol(group.attempt.c_str(), nullptr, 10)));
         }
-    });
+    }
     if (numbers.empty() && !discovery->logs.empty()) {
         const Result<ChosenLogs> newest = choose_logs(discovery->logs, {});
         for (int32_t number = 0; newest && number <= newest->attempt; ++number) {

@@ -71,15 +71,11 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
     }
     if (discovery.groups.empty()) {
         const std::string detail = discovery.warnings.empty() ? "" : "; " + discovery.warnings.front().summary;
-        const char* const journals =
-            discovery.journals.empty() ? ""
-                                       : "; there are journals: titan-analyze show --markers and titan-analyze metrics "
-                                         "read them";
         const char* const logs = discovery.logs.empty()
                                      ? ""
                                      : "; there are logs of torchtitan's structured logger: titan-analyze timeline and "
                                        "titan-analyze summary read them";
-        return Error("no dumps (*.titan) and no rings (*.ring) found" + detail + journals + logs +
+        return Error("no dumps (*.titan), rings (*.ring) or journals (*.journal) found" + detail + logs +
                      what_else_is_there(discovery, options.witnesses_alone));
     }
     std::string known;
@@ -87,32 +83,6 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
         known += fmt::format("{}{}/{}", known.empty() ? "" : ", ", printable(group.run), group.attempt);
     }
     return Error("no such run or attempt; found: " + known);
-}
-
-std::vector<std::string> journals_of(const Discovery& discovery, const std::string& run, const std::string& attempt) {
-    std::vector<std::string> paths;
-    for (const JournalFile& journal : discovery.journals) {
-        if (journal.run == run && journal.attempt == attempt) {
-            paths.push_back(journal.path);
-        }
-    }
-    return paths;
-}
-
-const JournalFile* newest_journal(const Discovery& discovery, const LoadOptions& options) {
-    const JournalFile* newest = nullptr;
-    int64_t dumped_ns = INT64_MIN;
-    for (const JournalFile& journal : discovery.journals) {  // the newest first
-        if (newest == nullptr && is_wanted(options, journal.run, journal.attempt)) {
-            newest = &journal;
-        }
-    }
-    for (const CandidateGroup& group : discovery.groups) {
-        const bool is_same = newest != nullptr && group.run == newest->run && group.attempt == newest->attempt;
-        const bool wanted = is_wanted(options, group.run, group.attempt);
-        dumped_ns = is_same ? INT64_MAX : wanted ? std::max(dumped_ns, group.newest_ns) : dumped_ns;
-    }
-    return newest != nullptr && newest->modified_ns > dumped_ns ? newest : nullptr;
 }
 
 std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,
@@ -125,7 +95,7 @@ std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const Candidat
     const bool of_other_hosts = processes.empty() && !options.only_host.empty();
     const int64_t started_ns = of_other_hosts ? 0 : start_of(processes, std::nullopt) - kClocksApartNs;
     for (CandidateGroup& group : discovery.groups) {
-        if (group.run == chosen.run && !group.files.empty() && group.newest_ns >= started_ns) {
+        if (group.run == chosen.run && !is_taken(group) && group.newest_ns >= started_ns) {
             beside.push_back(std::move(group));
         }
     }

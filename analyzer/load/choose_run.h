@@ -16,12 +16,10 @@ namespace titan::analyzer {
 
 using RunKey = std::pair<std::string, int32_t>;
 
+// It has been chosen, and moved away.
+inline bool is_taken(const CandidateGroup& group) { return group.files.empty() && group.journals.empty(); }
 // Directories of the wanted run; where directories do not tell, everything, and the headers decide later.
 Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const LoadOptions& options);
-// Paths of the journals of a run and attempt; of files that lie in no such directory, of all these.
-std::vector<std::string> journals_of(const Discovery& discovery, const std::string& run, const std::string& attempt);
-// The newest journal that is wanted and younger than all that was dumped; null where there is none.
-const JournalFile* newest_journal(const Discovery& discovery, const LoadOptions& options);
 // torchrun counts a restart only on the node that lost a rank: one start of a job can lie in the directories of several
 // attempts. Those in which something was written since the first of `processes`, which are of `chosen`, started.
 std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,

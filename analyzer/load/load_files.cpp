@@ -7,12 +7,14 @@
 #include <map>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "add_node_rings.h"
 #include "before_abort.h"
 #include "damage_warnings.h"
 #include "discover.h"
 #include "host/words.h"
+#include "load_journals.h"
 #include "load_rank.h"
 #include "named_stacks.h"
 #include "take_record.h"
@@ -110,7 +112,7 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
 size_t attempts_left(const Discovery& discovery) {
     return static_cast<size_t>(
         std::count_if(discovery.groups.begin(), discovery.groups.end(),
-                      [](const CandidateGroup& group) { return !group.attempt.empty() && !group.files.empty(); }));
+                      [](const CandidateGroup& group) { return !group.attempt.empty() && !is_taken(group); }));
 }
 
 std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
@@ -128,14 +130,26 @@ LoadedRun only_rings(const RingRun& run) {
     return loaded;
 }
 
-// The run was not dumped, or not since it began; its journal goes on.
-LoadedRun only_journals(const Discovery& discovery, const JournalFile& newest) {
-    LoadedRun loaded;
-    if (!newest.attempt.empty()) {
-        loaded.key = RunKey(newest.run, std::stoi(newest.attempt));
+// A journal beside dumps tells of processes that have none: of a later start of the run, if it goes on behind them.
+bool reads_journals(const std::vector<CandidateGroup>& groups, const LoadOptions& options) {
+    constexpr int64_t kLaterNs = 60'000'000'000;
+    int64_t dumped_ns = 0;
+    int64_t newest_ns = 0;
+    for (const CandidateGroup& group : groups) {
+        newest_ns = std::max(newest_ns, group.newest_ns);
+        for (const Candidate& file : group.files) {
+            dumped_ns = std::max(dumped_ns, file.modified_ns);
+        }
     }
-    loaded.journals = journals_of(discovery, newest.run, newest.attempt);
-    return loaded;
+    return options.with_journals || newest_ns - dumped_ns > kLaterNs;
+}
+
+// True if these are of a start of the job after all that the others recorded.
+bool started_after(const std::vector<Process>& processes, const std::vector<Process>& others) {
+    const int64_t started_ns = start_of(processes);
+    return started_ns != INT64_MAX && std::all_of(others.begin(), others.end(), [started_ns](const Process& other) {
+               return other.now_ns < started_ns;
+           });
 }
 
 }  // namespace
@@ -149,7 +163,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     if (!discovery) {
         return ring_run ? Result<LoadedRun>(only_rings(*ring_run)) : discovery.error();
     }
-    const bool has_logs_alone = discovery->groups.empty() && discovery->journals.empty() && !discovery->logs.empty();
+    const bool has_logs_alone = discovery->groups.empty() && !discovery->logs.empty();
     if (has_logs_alone && options.with_journals && options.run.empty()) {
         Result<ChosenLogs> logs = choose_logs(discovery->logs, options);
         if (!logs) {
@@ -158,9 +172,6 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         LoadedRun loaded;
         loaded.logs = std::move(*logs);
         return loaded;
-    }
-    if (const JournalFile* const journal = options.with_journals ? newest_journal(*discovery, options) : nullptr) {
-        return only_journals(*discovery, *journal);
     }
     Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
     if (!groups && !ring_run) {
@@ -192,22 +203,31 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
                                                      ring_run->run, ask_for_dumps(*ring_run))});
     }
     std::vector<Process> processes;
+    std::vector<Process>& journaled = loaded.found.journaled;
     const auto load = [&](const std::vector<CandidateGroup>& some) {
+        for (const CandidateGroup& group : some) {
+            loaded.journals.insert(loaded.journals.end(), group.journals.begin(), group.journals.end());
+        }
         std::vector<LoadJob> jobs = jobs_of(some);
         for (LoadOutcome& outcome : load_all(jobs, options, group_ranks)) {
             std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(loaded.found.problems));
             std::move(outcome.processes.begin(), outcome.processes.end(), std::back_inserter(processes));
         }
+        if (processes.empty() || reads_journals(some, options)) {
+            journaled = load_journals(loaded.journals, processes, options, loaded.found.problems);
+        }
     };
     load(*groups);
     // A file of which nothing can be read is no run: it hides none.
-    for (bool goes_on = options.only_host.empty(); processes.empty() && goes_on;) {
-        std::erase_if(discovery->groups, [](const CandidateGroup& group) { return group.files.empty(); });
+    const auto none = [&] { return processes.empty() && journaled.empty(); };
+    for (bool goes_on = options.only_host.empty(); none() && goes_on;) {
+        std::erase_if(discovery->groups, is_taken);
         const std::string unread = groups->front().run;
         Result<std::vector<CandidateGroup>> older = choose_groups(*discovery, options);
         goes_on = static_cast<bool>(older);
         if (goes_on) {
             groups = std::move(older);
+            loaded.journals.clear();
             load(*groups);
             if (!unread.empty()) {
                 loaded.found.warnings.push_back(
@@ -217,17 +237,26 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
             }
         }
     }
-    if (options.with_journals) {
-        loaded.journals = journals_of(*discovery, groups->front().run, groups->front().attempt);
+    if (const auto beside = attempts_beside(*discovery, groups->front(), processes, options); !beside.empty()) {
+        load(beside);
     }
-    load(attempts_beside(*discovery, groups->front(), processes, options));
+    if (processes.empty() || started_after(journaled, processes)) {
+        if (!processes.empty()) {
+            loaded.found.warnings.push_back(
+                {WarningKind::kOtherRun, {}, "the dumps there are of an earlier start of the run: left out"});
+        }
+        processes = std::exchange(journaled, {});
+    }
     loaded.passed_over = options.run.empty() && !options.attempt ? attempts_left(*discovery) : 0;
     // The same whether the files were read here, or node by node into digests.
     std::sort(loaded.found.problems.begin(), loaded.found.problems.end());
     warn_of_damage(loaded.found.problems, loaded.found.warnings);
-    loaded.any = !processes.empty();
+    loaded.any = !none();
     loaded.found.processes = choose_run(std::move(processes), options, loaded.found.warnings);
     loaded.key = key_of_run(loaded.found.processes, *groups);
+    std::erase_if(journaled, [&](const Process& process) {
+        return !loaded.key || RunKey(process.run, process.attempt) != *loaded.key;
+    });
     return loaded;
 }
 

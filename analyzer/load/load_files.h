@@ -20,6 +20,7 @@ namespace titan::analyzer {
 // Processes of one run and attempt, before anything is known of how they belong together.
 struct LoadedProcesses {
     std::vector<Process> processes;
+    std::vector<Process> journaled;     // no dump and no ring is of these
     std::vector<std::string> problems;  // unreadable files
     std::vector<Warning> warnings;
     std::vector<Testimony> testimony;

@@ -142,6 +142,7 @@ struct Diagnosis {
     std::vector<Pending> waiting;   // the longest first; only where no finding hangs
     Clocks clocks;                  // clocks of the hosts
     std::vector<Warning> warnings;
+    std::string ended;        // how a job ended of which nothing is left to wait for; empty if it goes on, or failed
     std::string slow;         // what costs a step most, where it costs less than a finding must; for people
     std::string cannot_tell;  // reason for no verdict, neither a finding nor "nothing wrong"; empty if there is one
 };

@@ -198,7 +198,8 @@ struct StreamPiece {
 // Time in a span by itself, without its inner spans and without blocking CUDA calls and NCCL's calls.
 struct SpanTime {
     int64_t busy_ns = 0;
-    uint32_t name = 0;  // texts
+    int64_t ended_ns = 0;  // since its step began
+    uint32_t name = 0;     // texts
 };
 
 // One communicator as one process sees it: a row of its table.
@@ -302,8 +303,10 @@ struct MetricRecord {
     uint32_t name = 0;  // texts
     uint64_t values = 0;
     double last_value = 0;
-    uint64_t bad_values = 0;  // its newest ones that are no finite numbers; 0: the newest is one
-    Mark bad_since;           // the first of those; its name is that of the innermost open span
+    uint64_t bad_values = 0;      // its newest ones that are no finite numbers; 0: the newest is one
+    uint64_t bad_ever = 0;        // all that are none
+    int64_t first_bad_step = -1;  // of these
+    Mark bad_since;               // the first of bad_values; its name is that of the innermost open span
     int64_t last_step = -1;
     bool bad_from_start = false;  // so is the oldest that the record holds, and older markers are overwritten
 };
@@ -333,7 +336,7 @@ struct ChildProcess {
     int32_t wait_status = -1;      // then, as wait() gives it; -1 unknown
 };
 
-// kEnded: gone or about to go, but only because something else had ended or hung before: its last activity is analyzed.
+// kEnded: gone, or about to go, because something else had ended or hung before: its last activity is analyzed.
 enum class Liveness { kUnknown, kAlive, kExited, kCrashed, kKilled, kEnded };
 
 // The end of a process. Times are CLOCK_REALTIME of its host, 0 unknown or not yet.
@@ -461,19 +464,16 @@ struct Process {
     uint64_t overwritten = 0;
     uint64_t torn = 0;
     uint64_t losses[format::kLossCount] = {};
-    // In program order. Once condensed: the newest and the unfinished ones; `history` has them all.
-    std::vector<Entry> entries;
+    std::vector<Entry> entries;     // in program order; once condensed the newest and unfinished: `history` has all
     std::vector<uint64_t> tickets;  // one for each entry, only if they have gaps
     History history;
     bool condensed = false;
-    std::vector<uint32_t> callers;  // threads that made the newest calls
-    std::vector<PeerCalls>
-        passed_pairs;                 // once condensed: point-to-point calls that are done and have no entry any more
-    std::vector<Exchange> exchanges;  // the newest ones, where the record tells both sides
+    std::vector<uint32_t> callers;        // threads that made the newest calls
+    std::vector<PeerCalls> passed_pairs;  // once condensed: point-to-point calls that are done and have no entry
+    std::vector<Exchange> exchanges;      // the newest ones, where the record tells both sides
     std::vector<Member> members;
     std::vector<ThreadState> threads;
-    // Positions of the threads that call NCCL and of the main thread. The most telling one comes first: a thread that
-    // crashed, else one inside a call, else the main thread. Empty: the dump has no stacks.
+    // Of the threads that call NCCL and the main thread, the most telling first: one that crashed, one inside a call.
     std::vector<ThreadPosition> positions;
     StackSamples stack_samples;
     std::vector<MetricRecord> metrics;
@@ -579,10 +579,10 @@ struct Run {
     std::vector<std::string> hosts;
     std::vector<Warning> warnings;
     size_t passed_over = 0;             // other attempts and runs in the same place, where the newest was chosen
-    std::vector<std::string> journals;  // paths of its journals (sources/journals.h)
+    std::vector<Process> journaled;     // where others have dumps or rings: those that a journal alone tells of
+    std::vector<std::string> journals;  // paths (sources/journals.h)
     std::vector<Testimony> testimony;   // statements of witnesses (witness.h), as far as they are about this run
-    std::string end_unclear;  // reason why it is unknown which process ended first; empty if that is clear, or none
-                              // ended
+    std::string end_unclear;  // why it is unknown which process ended first; empty if it is not, or none ended
     bool partial_recording = false;
     std::shared_ptr<const Layout> layout;  // made by link()
 

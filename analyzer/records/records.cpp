@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "decode_process.h"
 #include "formats/layout/journal_layout.h"
@@ -27,8 +27,6 @@ std::vector<std::string> of_kind(const std::vector<std::string>& paths, bool is_
                  [is_log](const std::string& path) { return path.ends_with(format::kJournalSuffix) != is_log; });
     return chosen;
 }
-
-ProcessKey key_of(const Process& process) { return {process.boot_id, process.pid, process.pid_start_ticks}; }
 
 }  // namespace
 
@@ -121,9 +119,10 @@ void ProcessRecords::visit_log(RecordVisitor& visitor) const {
 
 // From journals, those on tickets from `from` to before `until`. Answers how many of them are in none.
 uint64_t ProcessRecords::visit_journaled(uint64_t from, uint64_t until, RecordVisitor& visitor) const {
-    return from >= until ? 0 : journals_->visit(key_of(process_), from, until, [&](const format::RingImage& block) {
-        visit_markers_of(of_block(block), visitor);
-    });
+    return from >= until ? 0
+                         : journals_->visit(process_key(process_), from, until, [&](const format::RingImage& block) {
+                               visit_markers_of(of_block(block), visitor);
+                           });
 }
 
 // What the ring holds is taken from it; what it does not hold, from the journal: markers before it, those that were
@@ -182,7 +181,7 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor) const {
         open = sum;
     };
     format::RingLosses losses;
-    journals_->visit_steps(key_of(process_), add, [&](uint64_t from, uint64_t until) {
+    journals_->visit_steps(process_key(process_), add, [&](uint64_t from, uint64_t until) {
         uint64_t first = UINT64_MAX;
         uint64_t found = 0;
         losses.torn = image()
@@ -236,7 +235,7 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
     return {};
 }
 
-bool ProcessRecords::has_journal() const { return journals_ != nullptr && journals_->holds(key_of(process_)); }
+bool ProcessRecords::has_journal() const { return journals_ != nullptr && journals_->holds(process_key(process_)); }
 
 ProcessStacks ProcessRecords::stacks() const { return stacks_of(process_, &opened(), *symbols_); }
 
@@ -281,24 +280,12 @@ std::string ProcessRecords::machine(std::string_view key) const {
 
 RecordReader::RecordReader(const Run& run, Symbols& symbols)
     : run_(run), symbols_(symbols), journals_(of_kind(run.journals, false)) {
-    std::set<ProcessKey> known;
-    for (const Process& process : run.processes) {
-        known.insert(key_of(process));
-        processes_.push_back(&process);
-    }
-    for (const ProcessKey& key : journals_.processes()) {
-        std::vector<std::byte> memory;
-        OpenedSource opened;
-        if (!known.contains(key) && journals_.newest(key, memory, opened.image)) {
-            opened.source.is_journal = true;
-            journaled_.push_back(decode_process(opened));
-        }
-    }
     for (const std::string& path : of_kind(run.journals, true)) {
         add_log(path);
     }
-    for (const Process& process : journaled_) {
-        processes_.push_back(&process);
+    for (const auto* some : {&run.processes, &run.journaled, &std::as_const(logged_)}) {
+        std::transform(some->begin(), some->end(), std::back_inserter(processes_),
+                       [](const Process& process) { return &process; });
     }
     std::stable_sort(processes_.begin(), processes_.end(),
                      [](const Process* a, const Process* b) { return a->rank < b->rank; });
@@ -319,7 +306,7 @@ void RecordReader::add_log(const std::string& path) {
     opened.source.path = path;
     opened.source.label = label;
     opened.source.is_journal = true;
-    Process& process = journaled_.emplace_back(decode_process(opened));
+    Process& process = logged_.emplace_back(decode_process(opened));
     process.attempt = run_.attempt;
     MadeTexts texts(process.texts);
     process.labels.emplace_back(texts.add(kRoleLabel), texts.add(log->source));
@@ -355,7 +342,7 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
     }
     if (process.source.is_journal) {
         OpenedSource opened;
-        if (!journals_.newest(key_of(process), records.block_, opened.image)) {
+        if (!journals_.newest(process_key(process), records.block_, opened.image)) {
             return Error("its journal cannot be read any more");
         }
         records.hold(std::move(opened), symbols_);

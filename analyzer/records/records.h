@@ -169,7 +169,7 @@ class ProcessRecords {
 class RecordReader {
   public:
     RecordReader(const Run& run, Symbols& symbols);
-    // Those of the run, and those of which there is a journal or a log and nothing else; by rank.
+    // Those of the run and of its logs, by rank.
     const std::vector<const Process*>& processes() const { return processes_; }
     // Of its journals and logs, as far as they were read.
     const std::vector<std::string>& problems();
@@ -205,7 +205,7 @@ class RecordReader {
     const Run& run_;
     Symbols& symbols_;
     Journals journals_;
-    std::vector<Process> journaled_;             // and logged
+    std::vector<Process> logged_;
     std::map<std::string, StructuredLog> logs_;  // by path
     bool has_roles_ = false;
     std::vector<std::string> log_problems_, problems_;

@@ -10,6 +10,7 @@
 #include "late_ranks.h"
 #include "layout.h"
 #include "sampled_stacks.h"
+#include "span_graph.h"
 #include "spared_steps.h"
 
 namespace titan::analyzer {
@@ -139,7 +140,12 @@ std::string counterfactual_text(const SlowCause& cause) {
 }
 
 SlowCauses slow_causes(const Run& run, const Timing& timing) {
-    const StepGraph graph = step_graph(run, timing.clocks);
+    StepGraph graph = step_graph(run, timing.clocks);
+    if (!graph.why_none.empty()) {
+        if (std::optional<StepGraph> by_spans = span_graph(run, timing.clocks)) {
+            graph = std::move(*by_spans);
+        }
+    }
     SlowCauses all;
     all.missing = graph.missing;
     all.why_none = graph.why_none;
@@ -154,7 +160,11 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
         all.ranks.push_back(run.processes[process].rank);
     }
     std::sort(all.ranks.begin(), all.ranks.end());
-    if (!graph.by_device) {
+    if (!graph.meets_in.empty()) {
+        all.missing.push_back(fmt::format(
+            "no call of NCCL is on record: ranks are taken to wait for each other where all leave span {} at one time",
+            graph.meets_in));
+    } else if (!graph.by_device) {
         all.missing.emplace_back(
             "GPU times are not recorded: hosts tell when ranks came to their calls, and "
             "synchronisations when calls had ended; slow links and uneven stages the record cannot tell");

@@ -28,14 +28,19 @@ constexpr size_t kShownStacks = 2;
 constexpr size_t kShownFrames = 20;
 constexpr size_t kShownWaits = 4;
 
-Section healthy(const Run& run, const std::string& slow) {
+Section healthy(const Run& run, const Diagnosis& diagnosis) {
     Section section{.id = "nothing_wrong", .title = "NOTHING WRONG", .tone = Tone::kGood};
-    section.lead = "nothing was pending for longer than usual at the moment of the dumps, and all recorded calls match";
-    if (const int64_t step = newest_step(run); step >= 0) {
-        section.blocks.push_back(Paragraph{phrase("newest step: {}", step)});
+    if (!diagnosis.ended.empty()) {
+        section.lead = diagnosis.ended;
+    } else {
+        section.lead =
+            "nothing was pending for longer than usual at the moment of the dumps, and all recorded calls match";
+        if (const int64_t step = newest_step(run); step >= 0) {
+            section.blocks.push_back(Paragraph{phrase("newest step: {}", step)});
+        }
     }
-    if (!slow.empty()) {
-        section.blocks.push_back(Paragraph{slow});
+    if (!diagnosis.slow.empty()) {
+        section.blocks.push_back(Paragraph{diagnosis.slow});
     }
     return section;
 }
@@ -182,7 +187,7 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis) {
             sections.back().blocks.push_back(Paragraph{diagnosis.slow});
         }
     } else if (findings.empty() && diagnosis.waiting.empty()) {
-        sections.push_back(healthy(run, diagnosis.slow));
+        sections.push_back(healthy(run, diagnosis));
     }
     if (!diagnosis.waiting.empty()) {
         sections.push_back(waiting(diagnosis.waiting));

@@ -57,7 +57,11 @@ std::string finding_text(const Run& run, const Diagnosis& diagnosis) {
                        more_text(diagnosis.findings.size(), "more finding"));
 }
 
-std::string healthy_text(const Run& run, const std::string& slow) {
+std::string healthy_text(const Run& run, const Diagnosis& diagnosis) {
+    const std::string& slow = diagnosis.slow;
+    if (!diagnosis.ended.empty()) {
+        return diagnosis.ended + (slow.empty() ? "" : "; " + slow);
+    }
     const int64_t step = newest_step(run);
     return fmt::format("nothing wrong: {} of {} on record{}{}", run.ranks.size(),
                        counted(std::max(run.ranks.size(), static_cast<size_t>(std::max(run.world_size, 0))), "rank"),
@@ -80,7 +84,7 @@ std::string one_line(const Run& run, const Diagnosis& diagnosis) {
                     shortened(diagnosis.waiting.front().summary.text(), kMostOfSummary) +
                     more_text(diagnosis.waiting.size(), "more wait");
             break;
-        case Outcome::kNothingWrong: text += healthy_text(run, diagnosis.slow); break;
+        case Outcome::kNothingWrong: text += healthy_text(run, diagnosis); break;
     }
     return printable(text);
 }

@@ -42,6 +42,9 @@ std::string_view origin_of(const Process& process) {
     if (process.source.is_ring) {
         return "read from the ring";
     }
+    if (process.source.is_journal) {
+        return "from the journal";
+    }
     if (process.source.is_flight_recorder) {
         return "by PyTorch's Flight Recorder";
     }

@@ -43,7 +43,6 @@ void split_name(const std::string& name, Candidate& candidate) {
 
 struct Collected {
     std::map<std::pair<std::string, std::string>, CandidateGroup> groups;
-    std::vector<JournalFile> journals;
     std::vector<std::string> logs;
     std::vector<std::string> witnesses;
     CandidateGroup strange;  // named files that nothing is known of by name or content
@@ -66,6 +65,19 @@ bool has_our_magic(const std::string& path) {
                        [&](uint64_t known) { return magic == known || magic == __builtin_bswap64(known); });
 }
 
+// Of a file that was written at that time.
+CandidateGroup& group_of(const files::path& path, bool named, int64_t modified_ns, Collected& collected) {
+    const RunDirectory directory(path.string());
+    const auto key = directory.attempt.empty()
+                         ? std::pair(std::string(), named ? std::string() : path.parent_path().string())
+                         : std::pair(directory.run, directory.attempt);
+    CandidateGroup& group = collected.groups[key];
+    group.run = directory.run;
+    group.attempt = directory.attempt;
+    group.newest_ns = std::max(group.newest_ns, modified_ns);
+    return group;
+}
+
 void add_file(const files::path& path, bool named, Collected& collected) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -77,8 +89,7 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     }
     const int64_t modified_ns = static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
     if (name.ends_with(format::kJournalSuffix)) {
-        const RunDirectory directory(path.string());
-        collected.journals.push_back({path.string(), directory.run, directory.attempt, modified_ns});
+        group_of(path, named, modified_ns, collected).journals.push_back(path.string());
         return;
     }
     Candidate candidate;
@@ -118,14 +129,7 @@ void add_file(const files::path& path, bool named, Collected& collected) {
     if (candidate.is_flight_recorder || candidate.is_archive) {
         candidate.stem = name;
     }
-    const RunDirectory directory(path.string());
-    const auto key = directory.attempt.empty() ? std::pair(std::string(), named ? std::string() : candidate.directory)
-                                               : std::pair(directory.run, directory.attempt);
-    CandidateGroup& group = collected.groups[key];
-    group.run = directory.run;
-    group.attempt = directory.attempt;
-    group.newest_ns = std::max(group.newest_ns, candidate.modified_ns);
-    group.files.push_back(std::move(candidate));
+    group_of(path, named, modified_ns, collected).files.push_back(std::move(candidate));
 }
 
 void walk(const files::path& directory, int depth, Collected& collected) {
@@ -196,12 +200,10 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
         std::sort(group.files.begin(), group.files.end(), [](const Candidate& a, const Candidate& b) {
             return std::tie(a.directory, a.stem, b.number, a.path) < std::tie(b.directory, b.stem, a.number, b.path);
         });
+        std::sort(group.journals.begin(), group.journals.end());
         discovery.groups.push_back(std::move(group));
     }
     std::sort(discovery.groups.begin(), discovery.groups.end(), newer);
-    std::sort(collected.journals.begin(), collected.journals.end(),
-              [](const JournalFile& a, const JournalFile& b) { return a.modified_ns > b.modified_ns; });
-    discovery.journals = std::move(collected.journals);
     std::sort(collected.logs.begin(), collected.logs.end());
     discovery.logs = std::move(collected.logs);
     std::sort(collected.witnesses.begin(), collected.witnesses.end());

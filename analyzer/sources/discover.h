@@ -29,19 +29,11 @@ struct CandidateGroup {
     std::string attempt;
     int64_t newest_ns = 0;
     std::vector<Candidate> files;
-};
-
-// A file of a journal (journals.h).
-struct JournalFile {
-    std::string path;
-    std::string run;  // empty where the directory is no <run>/<attempt>
-    std::string attempt;
-    int64_t modified_ns = 0;
+    std::vector<std::string> journals;  // paths (journals.h)
 };
 
 struct Discovery {
     std::vector<CandidateGroup> groups;  // newest first
-    std::vector<JournalFile> journals;   // newest first; they make no group
     std::vector<std::string> logs;       // paths of what torchtitan's structured logger wrote; they make no group
     std::vector<std::string> witnesses;  // paths of what may be one (witness.h)
     std::vector<Warning> warnings;

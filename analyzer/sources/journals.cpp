@@ -26,6 +26,8 @@ void cut(format::MarkerBlock& block, uint64_t ticket, uint64_t until) {
 
 }  // namespace
 
+ProcessKey process_key(const Process& process) { return {process.boot_id, process.pid, process.pid_start_ticks}; }
+
 Journals::Journals(const std::vector<std::string>& paths) : paths_(paths) {
     for (size_t i = 0; i < paths_.size(); ++i) {
         const Result<OpenFile> file = OpenFile::open(paths_[i]);
@@ -83,6 +85,49 @@ bool Journals::newest(const ProcessKey& process, std::vector<std::byte>& memory,
         }
     }
     return false;
+}
+
+bool Journals::open(const ProcessKey& process, std::vector<std::byte>& memory, OpenedSource& opened) {
+    constexpr uint64_t kMostMarkers = 1 << 16;
+    if (!newest(process, memory, opened.image)) {
+        return false;
+    }
+    Process& known = processes_.at(process);
+    uint64_t end = 0;
+    for (const Part& part : known.parts) {
+        end = std::max(end, part.part.first_ticket + part.part.markers);
+    }
+    BlockJoiner joiner(opened.image.header());
+    visit_blocks(process, end - std::min(end, kMostMarkers), end,
+                 [&](const Part&, format::MarkerBlock& block) { joiner.add(std::move(block)); });
+    add_labels(known, joiner);
+    const Result<format::RingImage> image = format::image_of(joiner.joined(), memory);
+    if (!image) {
+        return false;
+    }
+    const format::RingHeader& header = image->header();
+    opened.image = *image;
+    opened.now_ticks = opened.seen_ticks = newest_tick(*image);
+    opened.liveness = header.state == format::ProcessState::kCrashed  ? Liveness::kCrashed
+                      : header.state == format::ProcessState::kExited ? Liveness::kExited
+                                                                      : Liveness::kUnknown;
+    opened.source.is_journal = true;
+    opened.source.path = paths_[known.parts.back().file];
+    opened.source.label = label_of(opened.source.path);
+    return true;
+}
+
+// Labels are set when a program starts: the oldest block has them.
+void Journals::add_labels(Process& process, BlockJoiner& joiner) {
+    const Part& oldest = process.parts.front();
+    if (oldest.part.first_ticket + oldest.part.markers > joiner.joined().first_ticket) {
+        return;
+    }
+    if (Result<format::MarkerBlock> block = read(oldest)) {
+        std::erase_if(block->markers,
+                      [](const format::MarkerEntry& marker) { return marker.kind != format::MarkerKind::kLabel; });
+        joiner.put_before(std::move(*block));
+    }
 }
 
 // A host's clock may be set while the job runs. What the newest block calls the time holds for all of them: else a span
@@ -152,11 +197,21 @@ void Journals::note(const Part& part, const Error& error) {
 
 uint64_t Journals::visit(const ProcessKey& process, uint64_t from, uint64_t until,
                          const std::function<void(const format::RingImage& image)>& visit) {
+    std::vector<std::byte> memory;
+    return visit_blocks(process, from, until, [&](const Part& part, const format::MarkerBlock& block) {
+        if (const Result<format::RingImage> image = format::image_of(block, memory)) {
+            visit(*image);
+        } else {
+            note(part, image.error());
+        }
+    });
+}
+
+uint64_t Journals::visit_blocks(const ProcessKey& process, uint64_t from, uint64_t until, const VisitBlock& visit) {
     const auto known = processes_.find(process);
     uint64_t next = from;
     uint64_t end = until == UINT64_MAX ? from : until;
     uint64_t missing = 0;
-    std::vector<std::byte> memory;
     for (size_t i = 0; known != processes_.end() && i < known->second.parts.size(); ++i) {
         const Part& of = known->second.parts[i];
         const format::JournalPart& part = of.part;
@@ -172,14 +227,9 @@ uint64_t Journals::visit(const ProcessKey& process, uint64_t from, uint64_t unti
         cut(*block, next, until);
         set_clock(*block, known->second);
         complete_places(*block, known->second, i + 1);
-        const Result<format::RingImage> image = format::image_of(*block, memory);
-        if (!image) {
-            note(of, image.error());
-            continue;
-        }
         missing += block->first_ticket - next;
         next = block->first_ticket + block->markers.size();
-        visit(*image);
+        visit(of, *block);
     }
     return missing + end - std::min(end, next);
 }

@@ -15,6 +15,8 @@
 #include "formats/ring/ring_clock.h"
 #include "formats/ring/ring_image.h"
 #include "host/file_bytes.h"
+#include "join_blocks.h"
+#include "open_source.h"
 
 namespace titan::analyzer {
 
@@ -25,6 +27,8 @@ struct ProcessKey {
     uint64_t pid_start_ticks = 0;
     auto operator<=>(const ProcessKey&) const = default;
 };
+
+ProcessKey process_key(const Process& process);
 
 // Not thread-safe.
 class Journals {
@@ -38,6 +42,8 @@ class Journals {
 
     // Its newest block that can be read, as a ring in `memory`. False: there is none.
     bool newest(const ProcessKey& process, std::vector<std::byte>& memory, format::RingImage& image);
+    // Its newest markers and its labels, as a ring in `memory`, and how the process ended. Likewise.
+    bool open(const ProcessKey& process, std::vector<std::byte>& memory, OpenedSource& opened);
 
     // Calls visit(image) for each block of the process with markers on tickets from `from` to before `until`, oldest
     // first: a ring that holds these markers and what they refer to, and lives until the call returns. Markers lie in
@@ -62,6 +68,9 @@ class Journals {
         std::optional<format::ClockAnchor> newest;  // of the newest block that can be read, with its clock
         format::RingClock clock;
     };
+    using VisitBlock = std::function<void(const Part& part, format::MarkerBlock& block)>;
+    uint64_t visit_blocks(const ProcessKey& process, uint64_t from, uint64_t until, const VisitBlock& visit);
+    void add_labels(Process& process, BlockJoiner& joiner);
     Result<format::MarkerBlock> read(const Part& part);
     void note(const Part& part, const Error& error);
     void set_clock(format::MarkerBlock& block, Process& process);

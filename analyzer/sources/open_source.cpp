@@ -20,22 +20,6 @@ namespace {
 using format::DumpReason;
 using format::RingImage;
 
-// The latest moment that the ring itself knows of.
-uint64_t newest_tick(const RingImage& image) {
-    const format::RingHeader& header = image.header();
-    uint64_t newest = std::max(
-        {header.heartbeat_ticks, header.last_anchor.ticks, header.step_ticks, header.end_ticks, header.exit_ticks});
-    image.for_each_collective([&](uint64_t, const format::CollectiveEntry& entry) {
-        newest = std::max({newest, entry.entered_ticks, entry.returned_ticks, entry.gpu_finished_ticks});
-    });
-    image.for_each_stream_work(
-        [&](uint64_t, const format::StreamWorkEntry& entry) { newest = std::max(newest, entry.entered_ticks); });
-    for (const format::ThreadRecord& thread : image.threads()) {
-        newest = std::max({newest, thread.entered_ticks, thread.last_call_ticks});
-    }
-    return newest;
-}
-
 // A process that is stopped is dumped from outside, and what the system told of its threads is there. Dumps say it
 // themselves since their meta section has "halt".
 Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
@@ -129,6 +113,21 @@ Result<OpenedSource> from_ring(const ImageBuffer& memory, const std::optional<fo
 }
 
 }  // namespace
+
+uint64_t newest_tick(const format::RingImage& image) {
+    const format::RingHeader& header = image.header();
+    uint64_t newest = std::max(
+        {header.heartbeat_ticks, header.last_anchor.ticks, header.step_ticks, header.end_ticks, header.exit_ticks});
+    image.for_each_collective([&](uint64_t, const format::CollectiveEntry& entry) {
+        newest = std::max({newest, entry.entered_ticks, entry.returned_ticks, entry.gpu_finished_ticks});
+    });
+    image.for_each_stream_work(
+        [&](uint64_t, const format::StreamWorkEntry& entry) { newest = std::max(newest, entry.entered_ticks); });
+    for (const format::ThreadRecord& thread : image.threads()) {
+        newest = std::max({newest, thread.entered_ticks, thread.last_call_ticks});
+    }
+    return newest;
+}
 
 Result<OpenedSource> open_source(const std::string& path, ImageBuffer& memory) { return SourceFile(path).read(memory); }
 

@@ -38,6 +38,9 @@ struct OpenedSource {
     std::vector<std::string> problems;
 };
 
+// The latest moment that the ring itself knows of.
+uint64_t newest_tick(const format::RingImage& image);
+
 // When a dump was made, and of which process it is.
 struct DumpMoment {
     uint64_t realtime_ns = 0;  // 0 if unknown

@@ -54,7 +54,7 @@ bool holds(const std::vector<int>& ranks, int rank) {
 const char* why_unknown(const Process& process) {
     return process.source.is_flight_recorder ? "Flight Recorder files do not say"
            : process.source.is_ring          ? "its rings were read; only dumps say it"
-                                             : "its dumps do not say";
+                                             : "its records do not say";
 }
 
 }  // namespace

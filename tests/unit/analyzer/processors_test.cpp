@@ -87,7 +87,7 @@ TEST_CASE("a straggler on an overcommitted host is possible at most") {
 TEST_CASE("what is not on record of processors is said") {
     synth::TimedJob job(slow_rank_5());
     analyzer::Run run = test::run_of(job);
-    CHECK(tells(findings_of(run).front(), "is not known: its dumps do not say"));
+    CHECK(tells(findings_of(run).front(), "is not known: its records do not say"));
     for (analyzer::Process& process : run.processes) {
         process.source.is_ring = true;
     }

@@ -1,0 +1,106 @@
+#include "ended_well.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+bool ended_well(const Process& process) {
+    return process.liveness == Liveness::kExited && !process.ending.failed() && !process.ending.asked();
+}
+
+// Where the first step on record is not the program's first, it went on from one before.
+std::string steps_text(const Run& run) {
+    const Process* longest = nullptr;
+    for (const Process& process : run.processes) {
+        if (process.step >= 0 && (longest == nullptr || process.step > longest->step)) {
+            longest = &process;
+        }
+    }
+    if (longest == nullptr) {
+        return {};
+    }
+    const int32_t first = longest->steps.empty() || longest->steps_by_period ? INT32_MAX : longest->steps.front().step;
+    return first > 1 ? fmt::format(" at step {}", longest->step)
+                     : " after " + counted(static_cast<size_t>(longest->step + 1 - first), "step");
+}
+
+// The median over steps and ranks.
+std::string step_length_text(const Run& run) {
+    std::vector<int64_t> lengths;
+    for (const Process& process : run.processes) {
+        for (const StepProfile& step : process.steps) {
+            lengths.push_back(step.length_ns());
+        }
+    }
+    if (lengths.empty()) {
+        return {};
+    }
+    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    return fmt::format("; {} a step", duration_text(*middle));
+}
+
+// Values that were no finite numbers for a while are no finding, but whoever looks into the run wants to know.
+std::string metrics_text(const Run& run) {
+    constexpr size_t kMostMetrics = 3;
+    struct Bad {
+        std::vector<int> ranks;
+        int64_t first_step = INT64_MAX;
+    };
+    std::map<std::string, Bad> bad;
+    for (const Process& process : run.processes) {
+        for (const MetricRecord& metric : process.metrics) {
+            if (metric.bad_ever != 0) {
+                Bad& one = bad[process.text(metric.name)];
+                one.ranks.push_back(process.rank);
+                one.first_step = std::min(one.first_step, metric.first_bad_step);
+            }
+        }
+    }
+    std::string text;
+    size_t told = 0;
+    for (auto& [name, one] : bad) {
+        if (told++ < kMostMetrics) {
+            sort_unique(one.ranks);
+            text +=
+                fmt::format("{}{}, {}{}", text.empty() ? "; metrics not finite: " : "; ", name, ranks_text(one.ranks),
+                            one.first_step < 0 ? std::string() : fmt::format(", step {}", one.first_step));
+        }
+    }
+    return told <= kMostMetrics ? text : text + fmt::format(" and {} more", told - kMostMetrics);
+}
+
+}  // namespace
+
+std::string ended_well_text(const Run& run) {
+    if (run.processes.empty() || !std::all_of(run.processes.begin(), run.processes.end(), ended_well)) {
+        return {};
+    }
+    const size_t world = std::max(run.ranks.size(), static_cast<size_t>(std::max(run.world_size, 0)));
+    return fmt::format("ended well{}, {} of {}{}{}", steps_text(run), run.ranks.size(), counted(world, "rank"),
+                       step_length_text(run), metrics_text(run));
+}
+
+std::string unknown_ends_text(const Run& run) {
+    std::vector<int> ranks;
+    int64_t seen_ns = INT64_MAX;
+    for (const Process& process : run.processes) {
+        if (process.source.is_journal && process.liveness == Liveness::kUnknown) {
+            ranks.push_back(process.rank);
+            seen_ns = std::min(seen_ns, process.now_ns);
+        }
+    }
+    sort_unique(ranks);
+    return ranks.empty() ? std::string()
+                         : fmt::format("only the journal of {} is left: it goes to {}, and does not tell how {} ended",
+                                       ranks_text(ranks), date_text(seen_ns), ranks.size() == 1 ? "it" : "they");
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,16 @@
+// Jobs that ended: well, or nothing tells how.
+#pragma once
+
+#include <string>
+
+#include "run.h"
+
+namespace titan::analyzer {
+
+// "ended well after 30 steps, 2 of 2 ranks; 53 ms a step; metrics not finite: loss, rank 0, step 20". Empty if a
+// process goes on, failed, or ended in a way that nothing tells.
+std::string ended_well_text(const Run& run);
+// Ranks of which only a journal is left, which does not tell how they ended. Empty if there is none.
+std::string unknown_ends_text(const Run& run);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,16 @@
+// Processes of which a journal tells.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "load_options.h"
+#include "run.h"
+
+namespace titan::analyzer {
+
+// Those that are none of `known`. What is damaged becomes a problem.
+std::vector<Process> load_journals(const std::vector<std::string>& paths, const std::vector<Process>& known,
+                                   const LoadOptions& options, std::vector<std::string>& problems);
+
+}  // namespace titan::analyzer

@@ -1,0 +1,268 @@
+// Runs of which a journal is all that is left: how they ended, and what was slow.
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "diagnose.h"
+#include "formats/container/journal_writer.h"
+#include "formats/container/section_writer.h"
+#include "join_blocks.h"
+#include "load_run.h"
+#include "ring_builder.h"
+#include "temporary_directory.h"
+
+using namespace titan;
+using namespace titan::analyzer;
+
+namespace {
+
+constexpr uint64_t kMillisecond = 1'000'000;
+constexpr uint64_t kSteps = 30;
+
+// A rank that marks steps of 50 ms: it loads data, computes for 20 ms, and waits for the others in its optimizer.
+struct JournaledRank {
+    int rank = 0;
+    int world_size = 2;
+    uint64_t data_ms = 5;
+    format::ProcessState state = format::ProcessState::kExited;
+    int exit_status = 0;
+    int bad_step = -1;  // in which its loss is no number
+    uint64_t begins_s = 0;
+    int pid = 0;
+    std::string role{};
+};
+
+using Texts = std::vector<std::string>;
+
+uint32_t id_of(Texts& texts, const std::string& text) {
+    for (size_t i = 0; i < texts.size(); ++i) {
+        if (texts[i] == text) {
+            return static_cast<uint32_t>(i + 1);
+        }
+    }
+    texts.push_back(text);
+    return static_cast<uint32_t>(texts.size());
+}
+
+size_t copy_text(void* texts, uint32_t id, char* into, size_t capacity_bytes) {
+    const std::string& text = static_cast<Texts*>(texts)->at(id - 1);
+    return text.copy(into, capacity_bytes);
+}
+
+class MarkerList {
+  public:
+    explicit MarkerList(uint64_t begins_s) : now_(synth::kEpochTicks + begins_s * synth::kSecond) {}
+
+    void add(format::MarkerKind kind, uint64_t value, const char* name = "", const char* text = "") {
+        format::MarkerEntry marker{};
+        marker.kind = kind;
+        marker.value = value;
+        marker.ticks = now_;
+        marker.thread = 7;
+        marker.step = step_;
+        marker.name = *name == '\0' ? 0 : id_of(texts, name);
+        marker.text = *text == '\0' ? 0 : id_of(texts, text);
+        all.push_back(marker);
+    }
+    void step(uint64_t step) {
+        step_ = static_cast<int64_t>(step);
+        add(format::MarkerKind::kStep, step);
+    }
+    void span(const char* name, uint64_t until) {
+        const uint64_t begun = now_;
+        add(format::MarkerKind::kSpanBegin, 0, name);
+        now_ = until;
+        add(format::MarkerKind::kSpanEnd, begun, name);
+    }
+    uint64_t now() const { return now_; }
+
+    std::vector<format::MarkerEntry> all;
+    Texts texts;
+
+  private:
+    uint64_t now_;
+    int64_t step_ = format::kNoStep;
+};
+
+// All ranks leave the optimizer when the one that loads longest has come to it.
+void mark_steps(const JournaledRank& rank, uint64_t longest_data_ms, MarkerList& markers) {
+    if (!rank.role.empty()) {
+        markers.add(format::MarkerKind::kLabel, 0, "role", rank.role.c_str());
+    }
+    for (uint64_t step = 0; step < kSteps; ++step) {
+        markers.step(step);
+        const uint64_t begun = markers.now();
+        markers.span("data_loading", begun + rank.data_ms * kMillisecond);
+        markers.span("forward_backward", markers.now() + 20 * kMillisecond);
+        markers.span("optimizer", begun + (longest_data_ms + 21) * kMillisecond);
+        const double loss = static_cast<int>(step) == rank.bad_step ? std::nan("") : 1.0;
+        markers.add(format::MarkerKind::kMetric, std::bit_cast<uint64_t>(loss), "loss");
+    }
+}
+
+std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
+    std::vector<std::byte> file;
+    const auto append = [](void* to, const void* bytes, size_t size_bytes) {
+        const auto* const begin = static_cast<const std::byte*>(bytes);
+        auto& grown = *static_cast<std::vector<std::byte>*>(to);
+        grown.insert(grown.end(), begin, begin + size_bytes);
+        return true;
+    };
+    const format::DumpHeader header =
+        format::make_file_header(format::kJournalMagic, format::kJournalMajor, format::kJournalMinor);
+    append(&file, &header, sizeof(header));
+    uint64_t longest_data_ms = 0;
+    for (const JournaledRank& rank : ranks) {
+        longest_data_ms = std::max(longest_data_ms, rank.data_ms);
+    }
+    std::vector<char> workspace(format::section_workspace_bytes());
+    const auto block = std::make_unique<format::JournalBlock>();
+    for (const JournaledRank& rank : ranks) {
+        synth::RingSpec spec;
+        spec.rank = rank.rank;
+        spec.world_size = rank.world_size;
+        spec.pid = rank.pid != 0 ? rank.pid : 1000 + rank.rank;
+        synth::RingBuilder ring(spec);
+        MarkerList markers(rank.begins_s);
+        mark_steps(rank, longest_data_ms, markers);
+        ring.header().first_anchor.ticks += rank.begins_s * synth::kSecond;
+        ring.header().first_anchor.realtime_ns += rank.begins_s * synth::kSecond;
+        ring.header().last_anchor = ring.header().first_anchor;
+        ring.header().step = kSteps - 1;
+        ring.header().step_ticks = ring.header().heartbeat_ticks = markers.now();
+        // Two blocks, and one that tells the end alone.
+        const size_t half = markers.all.size() / 2;
+        const format::MarkerWords words{&markers.texts, copy_text,
+                                        [](void*, uint32_t) { return format::MarkerSiteRecord{}; }};
+        for (const auto& [first, count] : {std::pair(size_t{0}, half), std::pair(half, markers.all.size() - half),
+                                           std::pair(markers.all.size(), size_t{0})}) {
+            if (count == 0) {
+                ring.header().state = rank.state;
+                ring.header().exit_status_next = rank.state == format::ProcessState::kExited ? rank.exit_status + 1 : 0;
+            }
+            std::vector<format::MarkerEntry> some(markers.all.begin() + static_cast<std::ptrdiff_t>(first),
+                                                  markers.all.begin() + static_cast<std::ptrdiff_t>(first + count));
+            block->pack(ring.header(), {first, some}, {}, words);
+            format::SectionWriter sections(workspace.data(), workspace.size(), append, &file);
+            const auto bytes = block->bytes();
+            CHECK(sections.add(static_cast<format::SectionKind>(format::JournalSection::kBlock), bytes.data(),
+                               bytes.size(), 0));
+        }
+    }
+    return file;
+}
+
+Run load(const std::vector<JournaledRank>& ranks, const std::string& role = "") {
+    const test::TemporaryDirectory place;
+    synth::write_file(place.path + "/synth/0/node-0-00000000.0.journal", journal_of(ranks));
+    LoadOptions options;
+    options.paths = {place.path};
+    options.role = role;
+    auto run = load_run(options);
+    REQUIRE(run);
+    return std::move(*run);
+}
+
+}  // namespace
+
+TEST_CASE("a job that ended well says so, with its steps and the metric that was no number for a while") {
+    const Run run = load({{.rank = 0, .bad_step = 20}, {.rank = 1}});
+    const Diagnosis diagnosis = diagnose(run);
+    CHECK(outcome_of(diagnosis) == Outcome::kNothingWrong);
+    CHECK(diagnosis.ended ==
+          "ended well after 30 steps, 2 of 2 ranks; 26 ms a step; metrics not finite: loss, rank 0, step 20");
+}
+
+TEST_CASE("whoever loads data for long makes the others wait where they all leave a span at one time") {
+    for (const int slow : {0, 1}) {
+        std::vector<JournaledRank> ranks = {{.rank = 0}, {.rank = 1}};
+        ranks[static_cast<size_t>(slow)].data_ms = 29;
+        const Run run = load(ranks);
+        const Diagnosis diagnosis = diagnose(run);
+        REQUIRE(diagnosis.findings.size() == 1);
+        CHECK(diagnosis.findings.front().kind == FindingKind::kSlowStep);
+        CHECK(diagnosis.findings.front().ranks == std::vector<int>{slow});
+        CHECK(diagnosis.findings.front().cost_share > 0.4);
+        CHECK(diagnosis.ended.empty());
+    }
+}
+
+TEST_CASE("what a journal does not tell is said") {
+    const Run run = load({{.rank = 0}, {.rank = 1, .state = format::ProcessState::kRunning}});
+    const Diagnosis diagnosis = diagnose(run);
+    CHECK(outcome_of(diagnosis) == Outcome::kCannotTell);
+    CHECK(diagnosis.cannot_tell.find("only the journal of rank 1 is left: it goes to ") == 0);
+    CHECK(diagnosis.ended.empty());
+}
+
+TEST_CASE("a rank that failed is told by its journal") {
+    const Run run = load({{.rank = 0}, {.rank = 1, .exit_status = 3}});
+    const Diagnosis diagnosis = diagnose(run);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().kind == FindingKind::kRankDead);
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{1});
+}
+
+TEST_CASE("a rank without any record is missing") {
+    const Run run = load({{.rank = 0, .world_size = 3}, {.rank = 1, .world_size = 3}});
+    CHECK(run.missing_ranks == std::vector<int>{2});
+    CHECK(diagnose(run).ended.find("2 of 3 ranks") != std::string::npos);
+}
+
+TEST_CASE("of two starts with one name the newer one counts") {
+    const Run run = load({{.rank = 0, .exit_status = 1},
+                          {.rank = 1},
+                          {.rank = 0, .begins_s = 100, .pid = 2000},
+                          {.rank = 1, .begins_s = 100, .pid = 2001}});
+    REQUIRE(run.processes.size() == 2);
+    CHECK(run.processes[0].pid == 2000);
+    CHECK(run.processes[1].pid == 2001);
+    CHECK(!diagnose(run).ended.empty());
+}
+
+TEST_CASE("roles whose ranks are numbered alike are two worlds") {
+    const std::vector<JournaledRank> ranks = {{.rank = 0, .role = "trainer"},
+                                              {.rank = 1, .role = "trainer"},
+                                              {.rank = 0, .pid = 2000, .role = "generator"},
+                                              {.rank = 1, .pid = 2001, .role = "generator"}};
+    for (const char* role : {"trainer", "generator"}) {
+        const Run run = load(ranks, role);
+        CHECK(run.world == role);
+        REQUIRE(run.processes.size() == 2);
+        CHECK(run.processes[0].role() == role);
+        CHECK(run.beside.empty());
+    }
+    CHECK(load(ranks).beside.size() == 1);
+}
+
+TEST_CASE("blocks of a journal are joined: texts get new numbers, and lost markers leave holes") {
+    const auto block_of = [](uint64_t first, size_t count, const Texts& texts) {
+        format::MarkerBlock block;
+        block.first_ticket = first;
+        block.markers.resize(count);
+        for (size_t i = 0; i < count; ++i) {
+            block.markers[i].slot_sequence = 2 * (first + i) + 2;
+            block.markers[i].name = static_cast<uint32_t>(i % texts.size() + 1);
+        }
+        block.texts = texts;
+        return block;
+    };
+    BlockJoiner joiner({});
+    joiner.add(block_of(10, 2, {"a", "b"}));
+    joiner.add(block_of(14, 2, {"b", "c"}));
+    joiner.put_before(block_of(0, 1, {"label"}));
+    const format::MarkerBlock& joined = joiner.joined();
+    CHECK(joined.first_ticket == 9);
+    REQUIRE(joined.markers.size() == 7);
+    Texts names;
+    for (const format::MarkerEntry& marker : joined.markers) {
+        names.push_back(marker.name == 0 ? "" : joined.texts[marker.name - 1]);
+    }
+    CHECK(names == Texts{"label", "a", "b", "", "", "b", "c"});
+    CHECK(joined.markers[0].slot_sequence == 2 * 9 + 2);
+    CHECK(joined.markers[3].slot_sequence == 0);
+}
