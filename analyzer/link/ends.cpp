@@ -11,6 +11,7 @@
 #include "causes.h"
 #include "host/words.h"
 #include "host_threads.h"
+#include "lost_peer.h"
 #include "match.h"
 #include "wait_graph.h"
 #include "witnessed_ends.h"
@@ -377,6 +378,13 @@ class EndJudge {
         for (const uint32_t i : unasked_) {
             if (process(i).liveness == Liveness::kKilled) {
                 killed.insert(i);
+            }
+        }
+        if (!killed.empty()) {
+            for (const uint32_t i : std::set<uint32_t>(unasked_)) {
+                if (failed_for_a_peer(process(i))) {
+                    end(i);
+                }
             }
         }
         const std::set<uint32_t> silent = silent_before_others(killed);

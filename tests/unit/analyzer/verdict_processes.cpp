@@ -166,6 +166,12 @@ const std::map<std::string, Word>& words_about() {
         {"halted", [](Process& own, const Process&, const std::string& value) { own.ending.halt = halts().at(value); }},
         {"lacked_processors_s",
          [](Process& own, const Process&, const std::string& value) { lack_processors(own, std::stoull(value)); }},
+        {"lost_peer",
+         [](Process& own, const Process&, const std::string&) {
+             own.last_error.message = static_cast<uint32_t>(own.texts.size());
+             own.last_error.at_ns = own.now_ns;
+             own.texts.emplace_back("RuntimeError: [gloo/transport/tcp/pair.cc:544] Connection closed by peer");
+         }},
         {"ring", [](Process& own, const Process&, const std::string&) { own.source.is_ring = true; }},
     };
     return kWords;
