@@ -11,7 +11,7 @@
 namespace titan::analyzer {
 namespace {
 
-bool ended_well(const Process& process) {
+bool has_ended_well(const Process& process) {
     return process.liveness == Liveness::kExited && !process.ending.failed() && !process.ending.asked();
 }
 
@@ -79,8 +79,12 @@ std::string metrics_text(const Run& run) {
 
 }  // namespace
 
+bool ended_well(const Run& run) {
+    return !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(), has_ended_well);
+}
+
 std::string ended_well_text(const Run& run) {
-    if (run.processes.empty() || !std::all_of(run.processes.begin(), run.processes.end(), ended_well)) {
+    if (!ended_well(run)) {
         return {};
     }
     const size_t world = std::max(run.ranks.size(), static_cast<size_t>(std::max(run.world_size, 0)));

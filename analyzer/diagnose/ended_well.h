@@ -7,6 +7,7 @@
 
 namespace titan::analyzer {
 
+bool ended_well(const Run& run);
 // "ended well after 30 steps, 2 of 2 ranks; 53 ms a step; metrics not finite: loss, rank 0, step 20". Empty if a
 // process goes on, failed, or ended in a way that nothing tells.
 std::string ended_well_text(const Run& run);

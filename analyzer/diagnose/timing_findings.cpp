@@ -9,6 +9,7 @@
 #include <set>
 
 #include "bandwidth.h"
+#include "ended_well.h"
 #include "host/words.h"
 #include "late_ranks.h"
 #include "lone_step.h"
@@ -282,10 +283,15 @@ bool is_told(const SlowCauses& slow, const SlowCause& cause, const std::vector<F
 
 void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow, double least_share,
                     Diagnosis& diagnosis) {
+    // A job that ended well, and whose waits are inferred, has nothing wrong: what was slow in it is told.
+    const bool only_told = slow.by_spans && ended_well(run);
     for (const SlowCause& cause : slow.causes) {
         const double share = cause.share();
         const std::optional<std::string> processors = explained_by_processors(run, cause.ranks, share);
-        if (share >= least_share && !processors) {
+        if (only_told && share >= least_share) {
+            diagnosis.slow += fmt::format("{}{} of each step: {}", diagnosis.slow.empty() ? "" : "; ",
+                                          fine_duration_text(cause.cost_ns), what_text(cause));
+        } else if (share >= least_share && !processors) {
             if (!is_told(slow, cause, diagnosis.findings)) {
                 diagnosis.findings.push_back(slow_step(run, timing, slow, cause));
             }

@@ -41,10 +41,18 @@ constexpr double kStandsOutAsMark = 0.002;
 constexpr double kAll = std::numeric_limits<double>::infinity();
 constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no cause below that share of a step
 
-// What is above the usual of all; where most of all is, what is above nothing.
+// What is above the usual of all; where most of all is, what is above nothing. What follows the last step is none.
 double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
-    const double low_ns = quantile_of(spent_ns.all(), 0.02);
-    const double mean_ns = spent_ns.sum() / static_cast<double>(spent_ns.all().size());
+    std::vector<double> all;
+    double sum_ns = 0;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        for (size_t s = 0; s < search.compared(); ++s) {
+            all.push_back(spent_ns.at(r, s));
+            sum_ns += all.back();
+        }
+    }
+    const double mean_ns = sum_ns / static_cast<double>(all.size());
+    const double low_ns = quantile_of(std::move(all), 0.02);
     return low_ns < kOften * mean_ns || low_ns < kSmallMost * search.step_ns() ? low_ns : 0;
 }
 

@@ -161,6 +161,7 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     }
     std::sort(all.ranks.begin(), all.ranks.end());
     if (!graph.meets_in.empty()) {
+        all.by_spans = true;
         all.missing.push_back(fmt::format(
             "no call of NCCL is on record: ranks are taken to wait for each other where all leave span {} at one time",
             graph.meets_in));

@@ -64,6 +64,7 @@ struct SlowCauses {
     int64_t first_step = 0;
     size_t steps = 0;
     bool by_period = false;
+    bool by_spans = false;             // no call is on record: where ranks wait for each other is inferred
     std::vector<int> ranks;            // that were played, sorted
     std::vector<SlowCause> causes;     // the most costly first
     std::vector<std::string> missing;  // what could not be seen
