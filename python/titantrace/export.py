@@ -143,6 +143,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--prefix", help=f"Flight Recorder: start of the names (default: {flight_recorder.PREFIX})")
     parser.add_argument("--offline", action="store_true", help="Weights & Biases: write into ./wandb, without network")
     parser.add_argument("--run", help="the run among the dumps (titan-analyze --list-runs; default: the newest)")
+    parser.add_argument("--attempt", help="of the run, such as 0 (default: the newest)")
+    parser.add_argument("--role", help="of a job whose roles number their ranks alike, such as trainer")
     parser.add_argument("--titan-analyze", metavar="PROGRAM", help="where it is (default: beside this Python, or PATH)")
     parser.add_argument("dumps", nargs="+", metavar="DUMPS", help="as for titan-analyze: directories, dumps, archives")
     return parser
@@ -181,7 +183,9 @@ def _export_flight_recorder(analyzer: Analyzer, directory: str, prefix: str) -> 
 
 
 def export(arguments: argparse.Namespace) -> int:
-    analyzer = Analyzer(arguments.titan_analyze, arguments.dumps, ["--run", arguments.run] if arguments.run else [])
+    which = [word for name in ("run", "attempt", "role") if (value := getattr(arguments, name))
+             for word in (f"--{name}", value)]
+    analyzer = Analyzer(arguments.titan_analyze, arguments.dumps, which)
     for format_name in tables.FORMATS:
         place = getattr(arguments, format_name)
         if place is not None:
