@@ -190,8 +190,8 @@ class Compare(harness.Case):
         one = self.run_job("one", 1, "same", "0.001", "forward")
         unlike = self.compare(two, one, "--json", status=None).stdout
         self.assertIn("A has 2 ranks and B 1: ranks do other shares of the work", json.loads(unlike)["notes"])
-        for dump in list(two.rglob("rank00001.*")):
-            dump.unlink()
+        for record in [*two.rglob("rank00001.*"), *two.rglob("*.journal")]:
+            record.unlink()
         missing = json.loads(self.compare(two, two, "--json", status=harness.HEALTHY).stdout)
         self.assertIn("A and B: no record of rank 1", missing["notes"])
         self.assertEqual(missing["ranks"], [0])

@@ -204,12 +204,18 @@ class Journal(harness.Case):
         self.assertEqual([row for row in ours if not 0 < row["host_ns"] < 1e9], [])
         self.assertEqual([row for row in ours if (row["calls_timed_on_gpu"] > 0) != (row["gpu_ns"] > 0)], [])
 
-    def test_off_by_default(self):
-        for job in self.start(50, 100, TITANTRACE_JOURNAL_MIB=None):
+    def test_on_by_default_and_off_where_it_is_not_wanted(self):
+        for mib, files in ((0, 0), (None, 1)):
+            jobs = self.start(50, 100, TITANTRACE_JOURNAL_MIB=mib, TITANTRACE_JOURNAL_S=None)
+            for job in jobs:
+                job.wait_says("marked", 60)
             self.place.go()
-            self.assertEqual(job.wait(), 0)
-            self.assertNotIn("titan-journal", job.stderr)
-        self.assertEqual(self.files(), [])
+            for job in jobs:
+                self.assertEqual(job.wait(), 0)
+            self.assertEqual(min(len(self.files()), 1), files)
+            self.assertEqual(sum(job.stderr.count("markers are kept in") for job in jobs), files)
+        markers, _ = self.show("--no-rings")
+        self.assertEqual(len(markers), RANKS * PER_STEP * 50)
 
     def test_damage_is_said_and_the_rest_is_read(self):
         jobs = self.start(500, 20)

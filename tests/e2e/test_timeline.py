@@ -241,7 +241,7 @@ class Timeline(harness.Case):
         self.assertIn("is no trace of PyTorch's profiler", self.draw("--with", self.file, status=2).stderr)
 
     def test_what_cannot_be_drawn(self):
-        self.train("--ranks", "2", "--steps", "4")
+        self.train("--ranks", "2", "--steps", "4", TITANTRACE_JOURNAL_MIB=0)
         digest = self.place.path / "job.digest"
         self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "-o", digest],
                        self.place.env(preload=False))

@@ -268,6 +268,14 @@ class Verdicts(TitanRun):
     def test_a_healthy_job(self):
         started = self.job("")
         self.assertEqual(started.status, 0, started.stderr)
+        self.assertEqual(self.said(started),
+                         [f"{SAYS}{self.place.dumps}/",
+                          f"titan-run: the record of its steps is in {self.place.dumps}/e2e (titan-analyze summary "
+                          f"{self.place.dumps})"])
+        self.assertRegex(started.stderr, r"\nrun e2e attempt 0: ended well after \d+ steps, \d of \d ranks")
+
+    def test_a_healthy_job_without_a_journal(self):
+        started = self.job("", TITANTRACE_JOURNAL_MIB=0)
         self.assertEqual(self.said(started), [f"{SAYS}{self.place.dumps}/"])
 
     def test_no_verdict(self):

@@ -55,6 +55,7 @@ Exit status: the program's; 126 or 127 where it cannot be run, 2 where the argum
 
 // Read within seconds. Each node's titan-run would read them all.
 constexpr size_t kMostDumps = 1000;
+constexpr size_t kMostJournals = 64;
 
 struct Options {
     Settings settings;
@@ -121,19 +122,15 @@ void say_what_will_be(const Settings& settings, const std::string& obstacle) {
         trouble.empty() ? printable(settings.dumps) + "/" : trouble);
 }
 
-void print_verdict(const Settings& settings, const std::string& run) {
-    const std::string analyzer = analyzer_path();
+void analyze(const Settings& settings, const std::string& run, std::vector<std::string> command) {
     const std::string chosen = !run.empty() ? run : value_or(settings.run, "TITANTRACE_RUN_ID", "");
-    std::vector<std::string> command = {analyzer, settings.dumps};
     if (!chosen.empty()) {
         command.insert(command.end(), {"--run", chosen});
     }
     if (!settings.rings.empty()) {
         command.insert(command.end(), {"--ring-dir", settings.rings});
     }
-    say("titan-run: the job ended; verdict on the records of this node (again: titan-analyze {}):\n",
-        shell_quoted(settings.dumps));
-    if (analyzer.empty()) {
+    if (command.front().empty()) {
         say("titan-run: titan-analyze is not beside titan-run: no verdict\n");
         return;
     }
@@ -145,22 +142,39 @@ void print_verdict(const Settings& settings, const std::string& run) {
     ::waitpid(child, nullptr, 0);
 }
 
+void print_verdict(const Settings& settings, const std::string& run) {
+    say("titan-run: the job ended; verdict on the records of this node (again: titan-analyze {}):\n",
+        shell_quoted(settings.dumps));
+    analyze(settings, run, {analyzer_path(), settings.dumps});
+}
+
+// Of a job that marks its steps, and dumped nothing.
+void say_how_it_ended(const Settings& settings, const Records::NewFiles& found) {
+    if (found.journals <= kMostJournals) {
+        analyze(settings, found.run, {analyzer_path(), settings.dumps, "--oneline"});
+    }
+    say("titan-run: the record of its steps is in {}/{} (titan-analyze summary {})\n", printable(settings.dumps),
+        printable(found.run), shell_quoted(settings.dumps));
+}
+
 void say_what_was(const Settings& settings, const Records& records, const Ended& ended, bool dumps_answer) {
     if (!dumps_answer) {
         say("titan-run: the job ended; no verdict, as {} does not answer (later: titan-analyze {})\n",
             printable(settings.dumps), shell_quoted(settings.dumps));
         return;
     }
-    const auto [run, dumps] = records.new_dumps();
-    if (dumps > kMostDumps) {
+    const Records::NewFiles found = records.new_files();
+    if (found.dumps > kMostDumps) {
         say("titan-run: the job ended; {} dumps are in {}: to be read once, not by each node "
             "(titan-analyze {}, or titan-analyze digest --help)\n",
-            dumps, printable(settings.dumps), shell_quoted(settings.dumps));
+            found.dumps, printable(settings.dumps), shell_quoted(settings.dumps));
         return;
     }
     const bool failed = ended.status != 0 || ended.signal != 0;
-    if (!run.empty() || (failed && records.has_new_rings())) {
-        print_verdict(settings, run);
+    if (found.dumps != 0 || (failed && (found.journals != 0 || records.has_new_rings()))) {
+        print_verdict(settings, found.run);
+    } else if (found.journals != 0) {
+        say_how_it_ended(settings, found);
     } else if (!records.anything_recorded()) {
         say("titan-run: nothing was recorded on this node: no process that has the library used NCCL or CUDA. "
             "If one should "

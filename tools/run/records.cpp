@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/process.h"
 #include "formats/layout/dump_name.h"
+#include "formats/layout/journal_layout.h"
 #include "host/node_rings.h"
 #include "host/words.h"
 #include "run/patience.h"
@@ -110,7 +111,7 @@ int64_t Records::newest_change_of_rings() const {
     return newest;
 }
 
-Records::NewDumps Records::new_dumps() const {
+Records::NewFiles Records::new_files() const {
     const std::set<std::string> now =
         attempts_ ? attempts_in_time(dumps_).value_or(*attempts_) : std::set<std::string>();
     for (auto line = now.rbegin(); line != now.rend(); ++line) {
@@ -118,10 +119,13 @@ Records::NewDumps Records::new_dumps() const {
             continue;
         }
         const files::path attempt = line->substr(line->find(' ') + 1);
-        size_t count = 0;
-        each_entry_of(attempt, [&](const files::path& file) { count += format::is_dump_name(file.native()) ? 1 : 0; });
-        if (count != 0) {
-            return {attempt.parent_path().filename(), count};
+        NewFiles found{attempt.parent_path().filename()};
+        each_entry_of(attempt, [&](const files::path& file) {
+            found.dumps += format::is_dump_name(file.native()) ? 1 : 0;
+            found.journals += file.native().ends_with(format::kJournalSuffix) ? 1 : 0;
+        });
+        if (found.dumps + found.journals != 0) {
+            return found;
         }
     }
     return {};

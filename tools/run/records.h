@@ -14,12 +14,13 @@ class Records {
   public:
     Records(std::string dump_directory, std::string ring_directory);
 
-    // Dumps since then in the attempt whose directory changed last: its run, and their number; 0: none came.
-    struct NewDumps {
-        std::string run;
-        size_t count = 0;
+    // Files since then in the attempt whose directory changed last, of what came there.
+    struct NewFiles {
+        std::string run;  // empty: none came
+        size_t dumps = 0;
+        size_t journals = 0;
     };
-    NewDumps new_dumps() const;
+    NewFiles new_files() const;
     // True if a process that started since then left its ring: it was killed, or is still there.
     bool has_new_rings() const;
     // True if any process of this user has begun to record since then.

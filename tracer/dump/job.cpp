@@ -296,6 +296,10 @@ bool first_to_tell_of_dump() {
     return member.segment == nullptr || is_first_within(member.segment->told_of_dump_ms, kOneDumpMs);
 }
 
+bool first_to_tell_of_nan() {
+    return member.segment == nullptr || is_first_within(member.segment->told_of_nan_ms, kOneNanMs);
+}
+
 uint32_t ranks_here() {
     const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
     uint32_t ranks = 0;
@@ -396,6 +400,16 @@ std::span<JobProcess> job_processes() {
 
 uint32_t take_journal_number() {
     return member.segment == nullptr ? 0 : member.segment->journal_files.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool note_markers(bool has_own) {
+    if (member.segment == nullptr) {
+        return has_own;
+    }
+    if (has_own) {
+        member.segment->has_markers.store(1, std::memory_order_relaxed);
+    }
+    return has_own || member.segment->has_markers.load(std::memory_order_relaxed) != 0;
 }
 
 bool begin_leaving() {

@@ -53,6 +53,9 @@ inline constexpr uint64_t kAskOthersPauseMs = 5000;
 // True for one process of the node per kOneDumpMs: the ranks of a node dump together, and one line tells of it.
 bool first_to_tell_of_dump();
 inline constexpr uint64_t kOneDumpMs = 5000;
+// Likewise of a metric that is no number, which soon is on all ranks.
+bool first_to_tell_of_nan();
+inline constexpr uint64_t kOneNanMs = 600'000;
 
 uint32_t ranks_here();  // ranks that ever joined on this node, at least 1
 
@@ -85,6 +88,8 @@ void note_dump_at_end();
 std::span<JobProcess> job_processes();
 // The number of the node's next file of the journal.
 uint32_t take_journal_number();
+// Whether a process of the node has marked something: this one, now, or any before. Only such a node keeps a journal.
+bool note_markers(bool has_own);
 
 // A clean end, in two steps. From the first on, another process speaks for the node; it tells whether none is left to.
 bool begin_leaving();

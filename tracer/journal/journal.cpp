@@ -35,6 +35,7 @@ struct Reading {
     uint64_t start_ticks;
     uint64_t next_marker;
     uint64_t next_call;
+    format::ProcessState state;  // as the newest block tells it
 };
 
 // The writer's memory; only in the process that writes.
@@ -50,7 +51,8 @@ struct Workshop {
 
 constinit std::atomic<bool> is_writer{false};
 constinit std::atomic<bool> started{false};
-constinit std::atomic<bool> failed{false};  // there is no thread that writes, and nobody may wait for it
+constinit std::atomic<bool> failed{false};     // there is no thread that writes, and nobody may wait for it
+constinit std::atomic<uint64_t> looked_at{0};  // by has_marked: the ticket that comes next
 constinit std::atomic<uint32_t> wake{0};
 constinit std::atomic<uint32_t> saves_wanted{0};
 constinit std::atomic<uint32_t> saves_done{0};
@@ -142,7 +144,7 @@ class Journal {
         }
         if (reading.start_ticks != process.start_ticks) {
             reading = {process.start_ticks, process.journaled.load(std::memory_order_relaxed),
-                       process.journaled_calls.load(std::memory_order_relaxed)};
+                       process.journaled_calls.load(std::memory_order_relaxed), format::ProcessState::kRunning};
         }
         const bool is_half_fresh = tail_.markers().is_half_fresh(reading.next_marker);
         const bool calls_go_round = tail_.calls().is_half_fresh(reading.next_call);
@@ -152,10 +154,17 @@ class Journal {
         const uint64_t fresh = tail_.markers().fresh(reading.next_marker);
         format::StepSums sums =
             sum_steps(tail_, reading.next_call, calls_go_round || state != JobState::kRunning, work_->steps);
-        while ((tail_.markers().fresh(reading.next_marker) != 0 || !sums.steps.empty()) && take(reading, sums)) {
+        while ((tail_.markers().fresh(reading.next_marker) != 0 || !sums.steps.empty() || tells_end(reading)) &&
+               take(reading, sums)) {
             sums = {reading.next_call, reading.next_call, {}};
         }
         return !all && fresh > tail_.markers().slots() / 4 * 3;
+    }
+
+    // How a process ended is in the header of its last block, which may have nothing else. Of a process that marks
+    // nothing there is no journal.
+    bool tells_end(const Reading& reading) const {
+        return tail_.header().state != reading.state && (reading.next_marker != 0 || reading.next_call != 0);
     }
 
     // One block. False: there is nothing more to take now.
@@ -166,7 +175,7 @@ class Journal {
         const uint64_t before = reading.next_marker;
         const size_t got =
             tail_.read(tail_.markers(), reading.next_marker, work_->markers, format::kJournalBlockMarkers);
-        if (got == 0 && sums.steps.empty()) {
+        if (got == 0 && sums.steps.empty() && !tells_end(reading)) {
             return reading.next_marker != before;
         }
         const uint64_t first = reading.next_marker;
@@ -180,6 +189,7 @@ class Journal {
                           0);
         }
         reading.next_marker += bytes.empty() ? got : packed;
+        reading.state = tail_.header().state;
         return true;
     }
 
@@ -231,10 +241,33 @@ void wake_journal() {
     futex_wake_all(wake);
 }
 
+// Labels do not count, which the tracer sets itself, nor do NVTX ranges, which libraries have: no place of the program
+// calls those.
+bool has_marked(Session& session) {
+    const uint64_t head = session.markers.head();
+    const uint64_t oldest = head - std::min(head, session.markers.slots());
+    uint64_t ticket = std::max(looked_at.load(std::memory_order_relaxed), oldest);
+    bool found = false;
+    for (; ticket != head && !found; ++ticket) {
+        const format::MarkerEntry* const marker = session.markers.find(ticket);
+        if (marker == nullptr) {
+            break;  // it is being written
+        }
+        found = marker->site != 0 && marker->kind != format::MarkerKind::kLabel;
+    }
+    looked_at.store(ticket, std::memory_order_relaxed);
+    return found;
+}
+
+// A job that marks nothing gets no thread and no file.
+bool keeps_journal(Session& session) {
+    return session.config.journal_mib != 0 && in_job() && note_markers(has_marked(session));
+}
+
 }  // namespace
 
 void tend_journal(Session& session) {
-    if (session.config.journal_mib == 0 || !in_job()) {
+    if (!keeps_journal(session)) {
         return;
     }
     const bool leads = has_lease();
@@ -247,7 +280,7 @@ void tend_journal(Session& session) {
 }
 
 void save_journal(Session& session, bool is_last) {
-    if (session.config.journal_mib == 0 || !in_job() || (!is_last && !is_writer.load(std::memory_order_acquire)) ||
+    if (!keeps_journal(session) || (!is_last && !is_writer.load(std::memory_order_acquire)) ||
         !start_journal(session)) {
         return;
     }
@@ -257,6 +290,7 @@ void save_journal(Session& session, bool is_last) {
 }
 
 void reset_journal() {
+    looked_at.store(0, std::memory_order_relaxed);
     is_writer.store(false, std::memory_order_relaxed);
     started.store(false, std::memory_order_relaxed);
     failed.store(false, std::memory_order_relaxed);

@@ -15,6 +15,7 @@
 #include "formats/container/section_writer.h"
 #include "formats/layout/journal_layout.h"
 #include "job.h"
+#include "log.h"
 
 namespace titan::tracer {
 namespace {
@@ -81,6 +82,10 @@ bool JournalFiles::begin_file() {
     if (!file.valid() || fstat(file.get(), &status) != 0 || !write_all(file.get(), &header, sizeof(header)) ||
         !file.close_now()) {
         return false;
+    }
+    const bool is_first_of_job = number_ == 0 && identity_->rank == identity_->local_rank;
+    if (is_first_of_job) {
+        log_line("markers are kept in %s (TITANTRACE_JOURNAL_MIB=0 keeps none)", path_);
     }
     device_ = status.st_dev;
     inode_ = status.st_ino;

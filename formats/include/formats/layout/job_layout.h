@@ -71,6 +71,8 @@ struct JobSegment {
     std::atomic<uint32_t> process_count;
     std::atomic<uint32_t> journal_files;  // made so far
     std::atomic<uint64_t> told_of_dump_ms;
+    std::atomic<uint64_t> told_of_nan_ms;
+    std::atomic<uint64_t> has_markers;  // 1: a process of the node has marked something
     JobRequestSlot requests[kJobRequests];
     JobProcess processes[kMaxJobProcesses];
 };

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""A run that ended well has an answer in every command, though only its journal is left; so has the next start."""
+
+import json
+import sys
+
+import harness
+
+CLIENT = harness.ROOT / "tests" / "e2e" / "clients" / "ends_well.py"
+ENDED = r"ended well after 30 steps, 2 of 2 ranks; \d+ ms a step; metrics not finite: loss, rank 0, step 20"
+
+
+class EndedWell(harness.Case):
+    def train(self, steps=30, killed_at=-1, **settings):
+        """Two ranks under titan-run."""
+        socket = self.place.path / f"peers-{steps}"
+        rank = f"{sys.executable} {CLIENT} {steps} {killed_at} {socket}"
+        job = f"RANK=0 LOCAL_RANK=0 {rank} & RANK=1 LOCAL_RANK=1 {rank} & wait"
+        ended = self.place.start([harness.BUILD / "tools" / "titan-run", "--", "sh", "-c", job],
+                                 self.place.env(preload=False, WORLD_SIZE=2, PYTHONPATH=harness.ROOT / "python",
+                                                TITANTRACE_DUMP_ON="signal,timeout,abort,crash", **settings))
+        ended.wait(60)
+        return ended
+
+    def ask(self, command, *options, status=harness.HEALTHY):
+        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *command.split(), self.place.dumps,
+                               *(options or ["--no-rings"])], self.place.env(preload=False))
+        self.assertEqual(done.status, status, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_all_commands_answer(self):
+        job = self.train()
+        self.assertEqual(job.status, 0, job.stderr)
+        self.assertRegex(job.stderr, ENDED)
+        self.assertEqual(job.stderr.count(": markers are kept in "), 1)
+        self.assertEqual((self.place.dump_files(), self.place.ring_files()), ([], []))
+
+        slow = r"\d+ ms of each step: waits for data on rank 1"
+        self.assertRegex(" ".join(self.ask("").split()),
+                         rf"records: 2 from the journal.* NOTHING WRONG {ENDED} {slow}")
+        self.assertRegex(self.ask("", "--oneline", "--no-rings"), rf"{ENDED}; {slow}")
+        self.assertEqual(json.loads(self.ask("", "--json", "--no-rings"))["status"], "nothing_wrong")
+        self.assertIn("e2e attempt 0", self.ask("", "--list-runs", "--no-rings"))
+        self.assertIn("waits for data on rank 1", self.ask("stragglers", status=harness.FINDINGS))
+        self.assertIn("exited with status 0", self.ask("why 1"))
+        self.assertIn("2 ranks on 1 host", self.ask("layout"))
+        self.assertRegex(self.ask("summary"), r"data_loading +span +60 ")
+        self.assertRegex(self.ask("metrics", "--last", "1", "--no-rings"), r"29 +loss .* 2 of 2")
+        self.assertEqual(self.ask("show", "--markers", "--json", "--no-rings").count("\n"), 2 * 30 * 8)
+        page = json.loads(self.ask("report", "--json", "--no-rings"))
+        self.assertRegex(json.dumps(page), ENDED)
+        self.assertNotIn("the program marks no steps", json.dumps(page))
+        for form in ("--jsonl", "--sqlite", "--otlp", "--torchtitan", "--openmetrics"):
+            made = self.place.run([sys.executable, "-m", "titantrace.export", "--titan-analyze",
+                                   harness.BUILD / "analyzer" / "titan-analyze", form, self.place.path / f"to{form}",
+                                   self.place.dumps],
+                                  self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python"))
+            self.assertEqual(made.status, 0, form + made.stderr)
+
+    def test_a_program_that_marks_nothing_keeps_nothing(self):
+        job = self.train(steps=0)
+        self.assertEqual(job.status, 0, job.stderr)
+        self.assertEqual(list(self.place.dumps.iterdir()), [])
+        job = self.train(steps=3, TITANTRACE_JOURNAL_MIB=0)
+        self.assertEqual(job.status, 0, job.stderr)
+        self.assertEqual(list(self.place.dumps.iterdir()), [])
+
+    def test_a_start_after_one_that_failed(self):
+        """With the same name, in the same directory: the newer one counts."""
+        self.train(steps=28, killed_at=25)
+        failed = json.loads(self.ask("", "--json", "--ring-dir", self.place.rings, status=harness.FINDINGS))
+        self.assertEqual((failed["verdict"]["kind"], failed["verdict"]["ranks"]), ("rank_dead", [1]))
+        job = self.train()
+        self.assertRegex(job.stderr, ENDED)
+        self.assertNotIn("rank_dead", job.stderr)
+        self.assertRegex(self.ask("", "--oneline", "--no-rings"), ENDED)
+
+
+if __name__ == "__main__":
+    harness.main()
