@@ -2,6 +2,7 @@
 """A run that ended well has an answer in every command, though only its journal is left; so has the next start."""
 
 import json
+import re
 import sys
 
 import harness
@@ -56,6 +57,10 @@ class EndedWell(harness.Case):
                                    self.place.dumps],
                                   self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python"))
             self.assertEqual(made.status, 0, form + made.stderr)
+
+    def test_a_metric_that_is_no_number_is_told_while_the_job_runs(self):
+        job = self.train(steps=80)
+        self.assertEqual(len(re.findall("titantrace: rank 0: metric loss is nan in step 20\n", job.stderr)), 1)
 
     def test_a_program_that_marks_nothing_keeps_nothing(self):
         job = self.train(steps=0)

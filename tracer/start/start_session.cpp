@@ -20,6 +20,7 @@
 #include "own_thread.h"
 #include "run_labels.h"
 #include "signals.h"
+#include "tell_of_nan.h"
 #include "threads_table.h"
 #include "watch.h"
 
@@ -239,9 +240,11 @@ Session* start_protected(ForkPage& page) {
         name_sweep = NameSweep{};
         named_sites = 0;
         reset_journal();
+        forget_nan();
         start_watch(
             [](Session& session, uint64_t now_ns) {
                 name_marker_sites(session, named_sites);
+                tell_of_nan(session);
                 tend_journal(session);
                 return poll_names(session, name_sweep, now_ns);
             },
