@@ -1,10 +1,10 @@
 #include "jobs_of_node.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "commands.h"
 #include "host/words.h"
@@ -21,8 +21,8 @@ struct JobOfNode {
 
 }  // namespace
 
+// One line, on the newest: who asked for a directory did not ask for the jobs of the node.
 void say_jobs_of_node(const RingDirectories& directories) {
-    constexpr size_t kShown = 4;
     std::map<std::string, JobOfNode> jobs;
     for (const NodeRing& ring : list_rings(directories)) {
         if (ring.problem.empty() && ring.rank >= 0) {
@@ -32,23 +32,21 @@ void say_jobs_of_node(const RingDirectories& directories) {
             job.directory = std::filesystem::path(ring.path).parent_path();
         }
     }
-    std::vector<std::pair<std::string, JobOfNode>> newest_first(jobs.begin(), jobs.end());
-    std::stable_sort(newest_first.begin(), newest_first.end(),
-                     [](const auto& a, const auto& b) { return a.second.newest_ns > b.second.newest_ns; });
-    for (size_t i = 0; i < std::min(kShown, newest_first.size()); ++i) {
-        const auto& [run, job] = newest_first[i];
-        const std::string name = shell_quoted(printable(run));
-        if (job.alive != 0) {
-            say("titan-analyze: run {} lives on this node ({}); for dumps of now: titan-dump --job {}\n",
-                printable(run), counted(job.alive, "rank"), name);
-        } else {
-            say("titan-analyze: run {} ended on this node at {} and left {}: titan-analyze {} --run {}\n",
-                printable(run), date_text(job.newest_ns), counted(job.ended, "ring"),
-                shell_quoted(printable(job.directory)), name);
-        }
+    const auto newest = std::max_element(
+        jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.second.newest_ns < b.second.newest_ns; });
+    if (newest == jobs.end()) {
+        return;
     }
-    if (newest_first.size() > kShown) {
-        say("titan-analyze: and {} more; titan-analyze rings lists all\n", newest_first.size() - kShown);
+    const auto& [run, job] = *newest;
+    const std::string name = shell_quoted(printable(run));
+    const std::string others =
+        jobs.size() == 1 ? "" : fmt::format("; {}: titan-analyze rings", counted(jobs.size() - 1, "more job"));
+    if (job.alive != 0) {
+        say("titan-analyze: run {} lives on this node ({}); for dumps of now: titan-dump --job {}{}\n", printable(run),
+            counted(job.alive, "rank"), name, others);
+    } else {
+        say("titan-analyze: run {} ended on this node at {} and left {}: titan-analyze {} --run {}{}\n", printable(run),
+            date_text(job.newest_ns), counted(job.ended, "ring"), shell_quoted(printable(job.directory)), name, others);
     }
 }
 
