@@ -132,16 +132,15 @@ LoadedRun only_rings(const RingRun& run) {
 
 // A journal beside dumps tells of processes that have none: of a later start of the run, if it goes on behind them.
 bool reads_journals(const std::vector<CandidateGroup>& groups, const LoadOptions& options) {
-    constexpr int64_t kLaterNs = 60'000'000'000;
-    int64_t dumped_ns = 0;
-    int64_t newest_ns = 0;
-    for (const CandidateGroup& group : groups) {
-        newest_ns = std::max(newest_ns, group.newest_ns);
-        for (const Candidate& file : group.files) {
-            dumped_ns = std::max(dumped_ns, file.modified_ns);
-        }
-    }
-    return options.with_journals || newest_ns - dumped_ns > kLaterNs;
+    return options.with_journals || std::any_of(groups.begin(), groups.end(), [](const CandidateGroup& group) {
+               int64_t dumped_ns = 0;
+               for (const Candidate& file : group.files) {
+                   dumped_ns = std::max(dumped_ns, file.modified_ns);
+               }
+               return group.newest_ns > dumped_ns &&
+                      std::any_of(group.journals.begin(), group.journals.end(),
+                                  [dumped_ns](const std::string& path) { return begins_after(path, dumped_ns); });
+           });
 }
 
 // True if these are of a start of the job after all that the others recorded.

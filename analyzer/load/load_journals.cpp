@@ -1,6 +1,7 @@
 #include "load_journals.h"
 
 #include <set>
+#include <span>
 
 #include "condense.h"
 #include "decode_process.h"
@@ -28,6 +29,20 @@ std::vector<Process> load_journals(const std::vector<std::string>& paths, const 
     }
     problems.insert(problems.end(), journals.problems().begin(), journals.problems().end());
     return processes;
+}
+
+bool begins_after(const std::string& path, int64_t time_ns) {
+    constexpr size_t kFirstBytes = 256 << 10;
+    const Result<OpenFile> file = OpenFile::open(path);
+    std::vector<std::byte> bytes(kFirstBytes);
+    bytes.resize(file ? file->read_at(0, bytes.data(), bytes.size()) : 0);
+    const Result<format::JournalIndex> index = format::index_journal(bytes);
+    if (!index || index->parts.empty()) {
+        return false;
+    }
+    const Result<format::MarkerBlock> block =
+        format::read_block(std::span(bytes).subspan(index->parts.front().offset_bytes));
+    return block && static_cast<int64_t>(block->header.first_anchor.realtime_ns) > time_ns;
 }
 
 }  // namespace titan::analyzer

@@ -13,4 +13,7 @@ namespace titan::analyzer {
 std::vector<Process> load_journals(const std::vector<std::string>& paths, const std::vector<Process>& known,
                                    const LoadOptions& options, std::vector<std::string>& problems);
 
+// True if the file begins with a process that started after that time. Reads its beginning alone.
+bool begins_after(const std::string& path, int64_t time_ns);
+
 }  // namespace titan::analyzer

@@ -1,8 +1,11 @@
 // Runs of which a journal is all that is left: how they ended, and what was slow.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -229,6 +232,38 @@ TEST_CASE("of two starts with one name the newer one counts") {
     CHECK(run.processes[0].pid == 2000);
     CHECK(run.processes[1].pid == 2001);
     CHECK(!diagnose(run).ended.empty());
+}
+
+TEST_CASE("the journal of a later start counts more than the dumps of an earlier one") {
+    const test::TemporaryDirectory place;
+    const std::string directory = place.path + "/synth/0/";
+    for (int rank = 0; rank < 2; ++rank) {
+        synth::RingBuilder ring({.rank = rank, .world_size = 2, .pid = 500 + rank});
+        synth::write_file(directory + "rank0000" + std::to_string(rank) + ".0.titan",
+                          synth::make_dump(ring, synth::dump_meta(synth::kEpochTicks + 1000, "crash", rank == 0)));
+    }
+    const auto at = [](uint64_t since_epoch_s) {
+        return std::filesystem::file_time_type::clock::now() +
+               (std::chrono::system_clock::time_point(
+                    std::chrono::nanoseconds(synth::kEpochRealtimeNs + since_epoch_s * synth::kSecond)) -
+                std::chrono::system_clock::now());
+    };
+    for (const auto& dump : std::filesystem::directory_iterator(directory)) {
+        std::filesystem::last_write_time(dump.path(), at(1));
+    }
+    const std::string journal = directory + "node-0-00000000.1.journal";
+    synth::write_file(journal, journal_of({{.rank = 0, .begins_s = 10}, {.rank = 1, .begins_s = 10}}));
+    std::filesystem::last_write_time(journal, at(20));
+    LoadOptions options;
+    options.paths = {place.path};
+    const auto run = load_run(options);
+    REQUIRE(run);
+    REQUIRE(run->processes.size() == 2);
+    CHECK(run->processes[0].source.is_journal);
+    CHECK(diagnose(*run).ended.find("ended well after 30 steps") == 0);
+    CHECK(std::any_of(run->warnings.begin(), run->warnings.end(), [](const Warning& warning) {
+        return warning.summary == "the dumps there are of an earlier start of the run: left out";
+    }));
 }
 
 TEST_CASE("roles whose ranks are numbered alike are two worlds") {
