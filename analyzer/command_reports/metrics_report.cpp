@@ -7,6 +7,7 @@
 #include "host/json_value.h"
 #include "host/listing.h"
 #include "host/words.h"
+#include "report_parts.h"
 #include "step_metrics.h"
 
 namespace titan::analyzer {
@@ -82,6 +83,11 @@ bool report_metrics(const Run& run, const MetricsOptions& options, const Write& 
     const StepMetrics metrics = metrics_of(run, options.ranks, note);
     std::vector<StepMetric> all = metrics.joined();
     keep_wanted(all, options);
+    const std::vector<int> without = missing_ranks(run, options.ranks);
+    for (StepMetric& metric : all) {
+        metric.not_on_record.insert(metric.not_on_record.end(), without.begin(), without.end());
+        sort_unique(metric.not_on_record);
+    }
     if (options.json) {
         for (const StepMetric& metric : all) {
             write(json_of(metric).dump() + "\n");

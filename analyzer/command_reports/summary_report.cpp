@@ -11,6 +11,7 @@
 #include "host/listing.h"
 #include "host/words.h"
 #include "phases.h"
+#include "report_parts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -255,6 +256,9 @@ bool report_summary(const Run& run, const SummaryReportOptions& options, const W
     write_tables(summary, options, write);
     if (options.table.csv) {
         return true;
+    }
+    if (const std::vector<int> missing = missing_ranks(run, options.ranks); !missing.empty()) {
+        write(fmt::format("no record of {}: the numbers are those of the others\n", ranks_text(missing)));
     }
     if (summary.overwritten_markers() != 0) {
         write(fmt::format("{} of older steps {} overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n",

@@ -29,7 +29,7 @@ struct StepMetric {
     int highest_rank = -1;
     std::vector<int> not_finite;     // ranks with a value that is none
     std::vector<int> missing;        // ranks that were in this step and reported none
-    std::vector<int> not_on_record;  // ranks whose markers of this step are overwritten
+    std::vector<int> not_on_record;  // ranks whose markers of this step are overwritten, or without any
     uint64_t reported = 0;           // ranks
 };
 

@@ -132,6 +132,13 @@ int64_t newest_step(const Run& run) {
     return newest;
 }
 
+std::vector<int> missing_ranks(const Run& run, const std::set<int>& wanted) {
+    std::vector<int> missing;
+    std::copy_if(run.missing_ranks.begin(), run.missing_ranks.end(), std::back_inserter(missing),
+                 [&](int rank) { return wanted.empty() || wanted.contains(rank); });
+    return missing;
+}
+
 std::map<std::string, std::string> shared_labels(const Run& run) {
     std::map<std::string, std::string> shared;
     std::set<std::string> differ;

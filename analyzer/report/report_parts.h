@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,8 @@ std::string run_title(const Run& run, size_t most_characters = SIZE_MAX);
 
 // The newest that any rank is in; -1: none marks steps.
 int64_t newest_step(const Run& run);
+// Ranks without any record, of these; of all where there are none.
+std::vector<int> missing_ranks(const Run& run, const std::set<int>& wanted);
 
 // What the program or its user says of the whole run: labels on which all ranks agree that have them. By key.
 std::map<std::string, std::string> shared_labels(const Run& run);

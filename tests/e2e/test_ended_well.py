@@ -18,8 +18,9 @@ class EndedWell(harness.Case):
         rank = f"{sys.executable} {CLIENT} {steps} {killed_at} {socket}"
         job = f"RANK=0 LOCAL_RANK=0 {rank} & RANK=1 LOCAL_RANK=1 {rank} & wait"
         ended = self.place.start([harness.BUILD / "tools" / "titan-run", "--", "sh", "-c", job],
-                                 self.place.env(preload=False, WORLD_SIZE=2, PYTHONPATH=harness.ROOT / "python",
-                                                TITANTRACE_DUMP_ON="signal,timeout,abort,crash", **settings))
+                                 self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python",
+                                                TITANTRACE_DUMP_ON="signal,timeout,abort,crash",
+                                                **{"WORLD_SIZE": 2, **settings}))
         ended.wait(60)
         return ended
 
@@ -61,6 +62,12 @@ class EndedWell(harness.Case):
     def test_a_metric_that_is_no_number_is_told_while_the_job_runs(self):
         job = self.train(steps=80)
         self.assertEqual(len(re.findall("titantrace: rank 0: metric loss is nan in step 20\n", job.stderr)), 1)
+
+    def test_a_rank_without_any_record_is_missed(self):
+        job = self.train(WORLD_SIZE=3)
+        self.assertRegex(job.stderr, "ended well after 30 steps, 2 of 3 ranks")
+        self.assertRegex(self.ask("metrics", "--last", "1", "--no-rings"), "2 of 2; 2 not on record")
+        self.assertIn("no record of rank 2: the numbers are those of the others", self.ask("summary"))
 
     def test_a_program_that_marks_nothing_keeps_nothing(self):
         job = self.train(steps=0)
