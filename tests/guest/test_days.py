@@ -24,7 +24,8 @@ class Days(guest.Case):
                         FAST_CLOCK=hours_per_s * HOUR_S, LD_PRELOAD=f"{clock} {harness.tracer()}",
                         TITANTRACE_JOURNAL_MIB=JOURNAL_MIB, TITANTRACE_DUMP_ON="none", TITANTRACE_MARKERS=65536)
         self.assertEqual(ran.status, 0, ran.stderr)
-        self.assertNotIn("titantrace:", ran.stderr)
+        said = [line for line in ran.stderr.splitlines() if line.startswith("titantrace:")]
+        self.assertEqual([line for line in said if "markers are kept in" not in line], [])
         said = [Hour(*map(int, re.findall(r"\d+", line))) for line in ran.stdout.splitlines() if "hour " in line]
         self.assertEqual([hour.number for hour in said], list(range(1, hours + 1)), ran.stdout)
         return said
