@@ -219,9 +219,11 @@ class StreamChains {
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             seen_[r] = seen_of(r);
         }
-        if (!are_filled_in_) {
+        if (!any_leads_) {
+            leads_.clear();
             for (size_t r = 0; r < graph_.ranks(); ++r) {
                 leads_.push_back(leads_of(r));
+                any_leads_ |= std::any_of(leads_[r].begin(), leads_[r].end(), [](uint32_t back) { return back != 0; });
             }
             learn_where_long();
         }
@@ -440,6 +442,7 @@ class StreamChains {
     StepGraph& graph_;
     std::vector<End> ends_;
     bool are_filled_in_ = false;
+    bool any_leads_ = false;  // else they are looked for again where filled-in work tells when more of it began
     std::vector<std::vector<Seen>> seen_;                         // by rank and piece
     std::vector<std::vector<uint32_t>> leads_;                    // likewise
     std::vector<double> shares_;                                  // by rank: its work beside that of its peers

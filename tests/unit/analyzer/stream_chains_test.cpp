@@ -1,0 +1,142 @@
+// When work ended that no call shows the end of, by what waited for what on the streams.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "stream_chains.h"
+
+namespace {
+
+using namespace titan;
+using analyzer::StepGraph;
+
+constexpr int kChainRanks = 8;
+constexpr uint32_t kChainSteps = 40;
+
+// A step of a rank: work that is always seen to end, a call, work beside it, and a call that queues behind the first
+// one but on the rank that works longest: in each step another one. `tail`: and work that no call shows the end of,
+// which the next step's work queues behind.
+struct Overlapped {
+    static constexpr int64_t kFirstNs = 20'000'000, kSecondNs = 8'000'000, kCallNs = 10'000'000;
+    static constexpr double kLonger = 1.5;
+
+    explicit Overlapped(bool tail = false) : all(tail ? 5 : 4) {
+        pieces.resize(all);
+        pieces[0] = {11, format::kNoIndex, {}, 1, 0};
+        pieces[1] = {0, 0, format::OpKind::kAllReduce, 2, 1};
+        pieces[2] = {12, format::kNoIndex, {}, 2, 0};
+        pieces[3] = {0, 0, format::OpKind::kAllReduce, 2, 1};
+        if (tail) {
+            pieces[1].waits_for = 3;  // for the call before, still
+            pieces[4] = {13, format::kNoIndex, {}, 1, 0};
+        }
+        int64_t begin_ns = 1'000'000'000;
+        for (int rank = 0; rank < kChainRanks; ++rank) {
+            graph.processes.push_back(static_cast<uint32_t>(rank));
+            graph.roles.push_back(0);
+            graph.known_ns.push_back(1000);
+            graph.begin.push_back(static_cast<uint32_t>(rank) * kChainSteps * all);
+            orders.push_back(&pieces);
+        }
+        graph.begin.push_back(kChainRanks * kChainSteps * all);
+        graph.steps = kChainSteps;
+        raw.resize(graph.begin.back());
+        graph.nodes.resize(raw.size());
+        for (uint32_t step = 0; step < kChainSteps; ++step) {
+            const auto first_ends_ns = begin_ns + static_cast<int64_t>(kLonger * kFirstNs) + kCallNs;
+            const auto second_ends_ns = first_ends_ns + static_cast<int64_t>(kLonger * kSecondNs);
+            for (int rank = 0; rank < kChainRanks; ++rank) {
+                const double times = is_longest(rank, step) ? kLonger : 1;
+                const int64_t worked_ns = begin_ns + static_cast<int64_t>(times * kFirstNs);
+                const int64_t both_ns = worked_ns + static_cast<int64_t>(times * kSecondNs);
+                add(rank, step, 0, {});
+                add(rank, step, 1, {0, worked_ns, first_ends_ns, step, 0, format::OpKind::kAllReduce});
+                add(rank, step, 2, {});
+                add(rank, step, 3,
+                    {0, std::max(first_ends_ns, both_ns), second_ends_ns, step, 0, format::OpKind::kAllReduce});
+                if (tail) {
+                    add(rank, step, 4, {});
+                }
+            }
+            begin_ns = second_ends_ns;
+        }
+        std::vector<std::vector<uint32_t>> came;
+        chain_by_streams(orders, raw, came, graph);
+    }
+    static bool is_longest(int rank, uint32_t step) { return rank == static_cast<int>(step % kChainRanks); }
+    void add(int rank, uint32_t step, uint32_t slot, analyzer::RawNode node) {
+        node.piece = slot;
+        node.step = step;
+        const uint32_t n = at(rank, step, slot);
+        raw[n] = node;
+        graph.nodes[n].step = step;
+        graph.nodes[n].slot = slot;
+    }
+    uint32_t at(int rank, uint32_t step, uint32_t slot) const {
+        return graph.begin[static_cast<size_t>(rank)] + step * all + slot;
+    }
+    // How long the work that is hidden took.
+    int64_t second_ns(int rank, uint32_t step) const {
+        return raw[at(rank, step, 2)].ended_ns - raw[at(rank, step, 0)].ended_ns;
+    }
+
+    const uint32_t all;  // pieces of a step
+    StepGraph graph;
+    std::vector<analyzer::StreamPiece> pieces;
+    std::vector<const std::vector<analyzer::StreamPiece>*> orders;
+    std::vector<analyzer::RawNode> raw;
+};
+
+}  // namespace
+
+TEST_CASE("streams: work that is seen only where it takes long is not taken to be as long where it is not seen") {
+    for (const bool tail : {false, true}) {
+        const Overlapped job(tail);
+        for (uint32_t step = 1; step + 1 < kChainSteps; ++step) {
+            for (int rank = 0; rank < kChainRanks; ++rank) {
+                const double times = Overlapped::is_longest(rank, step) ? Overlapped::kLonger : 1;
+                CHECK(static_cast<double>(job.second_ns(rank, step)) ==
+                      doctest::Approx(times * Overlapped::kSecondNs).epsilon(0.02));
+            }
+        }
+    }
+}
+
+TEST_CASE("streams: hidden work had ended by when the work behind it was seen to end") {
+    constexpr int64_t kMsNs = 1'000'000;
+    const std::vector<analyzer::StreamPiece> pieces{{11, format::kNoIndex, {}, 1, 0},
+                                                    {0, 0, format::OpKind::kAllReduce, 2, 1},
+                                                    {11, format::kNoIndex, {}, 2, 0},  // as the first, but shorter
+                                                    {12, format::kNoIndex, {}, 1, 0},
+                                                    {0, 0, format::OpKind::kAllReduce, 3, 1}};
+    const auto all = static_cast<uint32_t>(pieces.size());
+    StepGraph graph;
+    graph.processes = graph.roles = {0};
+    graph.known_ns = {1000};
+    graph.begin = {0, kChainSteps * all};
+    graph.steps = kChainSteps;
+    graph.nodes.resize(graph.begin.back());
+    std::vector<analyzer::RawNode> raw(graph.begin.back());
+    for (uint32_t n = 0; n < raw.size(); ++n) {
+        const uint32_t step = n / all, piece = n % all;
+        const int64_t begin_ns = int64_t{1000 + 50 * step} * kMsNs;
+        raw[n].step = graph.nodes[n].step = step;
+        raw[n].piece = graph.nodes[n].slot = piece;
+        if (pieces[piece].is_call()) {
+            const bool first = piece == 1;
+            raw[n] = {0,
+                      begin_ns + (first ? 20 : 33) * kMsNs,
+                      begin_ns + (first ? 30 : 50) * kMsNs,
+                      step,
+                      0,
+                      format::OpKind::kAllReduce};
+            raw[n].piece = piece;
+        }
+    }
+    std::vector<std::vector<uint32_t>> came;
+    chain_by_streams({&pieces}, raw, came, graph);
+    for (uint32_t step = 1; step < kChainSteps; ++step) {
+        CHECK(raw[step * all + 3].ended_ns == raw[step * all + 4].arrived_ns);
+        CHECK(raw[step * all + 2].ended_ns <= raw[step * all + 3].ended_ns);
+    }
+}
