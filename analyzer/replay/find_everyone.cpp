@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kTimesBefore = 1.04;   // times as long as before
 constexpr size_t kLeastOnASide = 4;     // before and behind
+constexpr double kFewOfASide = 0.2;     // share of the steps that may be as long as those of the other side
 constexpr double kAboveStepSpread = 3;  // times the spread of steps
 constexpr double kMostOfAll = 0.7;      // share of ranks that became slower then
 
@@ -54,7 +55,10 @@ void find_everyone(CauseSearch& search) {
     }
     const double spread =
         std::max(spread_of(part_of(of_steps, 0, cut)), spread_of(part_of(of_steps, cut, of_steps.size())));
-    if (behind < kTimesBefore * before || behind - before < kAboveStepSpread * spread) {
+    const double middle = (before + behind) / 2;
+    const bool stays = quantile_of(part_of(of_steps, 0, cut), 1 - kFewOfASide) < middle &&
+                       quantile_of(part_of(of_steps, cut, of_steps.size()), kFewOfASide) > middle;
+    if (!stays || behind < kTimesBefore * before || behind - before < kAboveStepSpread * spread) {
         return;
     }
     RankSteps amounts_ns(search.ranks(), search.steps());

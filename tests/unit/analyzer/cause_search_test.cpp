@@ -18,6 +18,7 @@ namespace {
 using namespace titan;
 using analyzer::CauseClass;
 using analyzer::CauseSearch;
+using analyzer::find_everyone;
 using analyzer::find_pauses_of_all;
 using analyzer::find_pauses_of_ranks;
 using analyzer::find_slow_links;
@@ -270,6 +271,13 @@ TEST_CASE("pauses: where the hosts are in time, it is another rank in each step 
     const std::vector<SlowCause> of_hosts = TableJob(work_ms, true).causes_by(find_pauses_of_ranks);
     REQUIRE(of_hosts.size() == 1);
     CHECK(of_hosts.front().of_class == CauseClass::kGarbageCollection);
+}
+
+TEST_CASE("everyone: what all ranks work longer for in some steps alone is no change") {
+    const WorkMs since = [](int rank, uint32_t step) { return varied(rank, step) * (step < 10 ? 1 : 1.2); };
+    REQUIRE(TableJob(since).causes_by(find_everyone).size() == 1);
+    const WorkMs now_and_then = [](int rank, uint32_t step) { return varied(rank, step) * (step % 8 < 4 ? 1 : 1.2); };
+    CHECK(TableJob(now_and_then, true, 31).causes_by(find_everyone).empty());
 }
 
 TEST_CASE("stages: medians of few steps that vary are not said to differ, the same difference of many steps is") {
