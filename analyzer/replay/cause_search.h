@@ -105,5 +105,7 @@ void find_uneven_stages(CauseSearch& search);
 void find_pauses_of_ranks(CauseSearch& search);
 void find_slow_ranks(CauseSearch& search);
 void find_everyone(CauseSearch& search);
+// Again in all steps, of ranks of which nothing was told:
+void find_pauses_of_hosts(CauseSearch& search);
 
 }  // namespace titan::analyzer

@@ -174,7 +174,9 @@ void find_pauses_of_all(CauseSearch& search) {
     RankSteps pauses_ns = search.left_ns;
     std::vector<double> paused(search.steps(), 0);  // ranks, by step
     pauses_ns.for_each([&](size_t r, size_t s, double& ns) {
-        const bool is_pause = ns - usual_ns[r] > 2 * kLeastPause * search.step_ns();
+        // Where a GPU was not watched, its moments are made of those of others: its host tells whether it paused.
+        const bool is_of_others = search.graph.sample > 1 && search.work.host_late_ns.at(r, s) < kOfHosts * ns;
+        const bool is_pause = ns - usual_ns[r] > 2 * kLeastPause * search.step_ns() && !is_of_others;
         ns = is_pause ? ns - usual_ns[r] : 0;
         paused[s] += is_pause ? 1 : 0;
     });

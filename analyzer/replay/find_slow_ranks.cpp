@@ -34,7 +34,8 @@ struct Suspect {
 
 class SlowRanks {
   public:
-    SlowRanks(CauseSearch& search, Against against)
+    // `by_hosts`: only what hosts tell, whose records are whole where GPUs are watched in some steps alone.
+    SlowRanks(CauseSearch& search, Against against, bool by_hosts = false)
         : search_(search),
           of_hosts_(against == Against::kOtherHosts),
           peers_(search, against),
@@ -43,7 +44,8 @@ class SlowRanks {
           keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
           busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))) {
         work_ns_.for_each([&](size_t r, size_t s, double& ns) {
-            ns = peers_.is_of_host_alone(r) ? std::min(search.left_ns.at(r, s), host_late_ns_.at(r, s)) : ns;
+            ns =
+                peers_.is_of_host_alone(r) || by_hosts ? std::min(search.left_ns.at(r, s), host_late_ns_.at(r, s)) : ns;
         });
     }
 
@@ -56,6 +58,17 @@ class SlowRanks {
                 tell(suspect);
             }
         }
+        tell_long_pauses(std::move(suspects), limits);
+    }
+
+    void find_long_pauses() {
+        std::vector<Suspect> suspects = all_suspects();
+        const ShapeLimits limits = limits_of(suspects);
+        std::erase_if(suspects, [&](const Suspect& suspect) {  // it is told already
+            return std::any_of(search_.causes.begin(), search_.causes.end(), [&](const SlowCause& cause) {
+                return cause.ranks == std::vector<int>{search_.rank_number(suspect.ranks.front())};
+            });
+        });
         tell_long_pauses(std::move(suspects), limits);
     }
 
@@ -240,6 +253,8 @@ class SlowRanks {
 };
 
 }  // namespace
+
+void find_pauses_of_hosts(CauseSearch& search) { SlowRanks(search, Against::kOwnHost, true).find_long_pauses(); }
 
 void find_slow_ranks(CauseSearch& search) {
     SlowRanks(search, Against::kOwnHost).find();

@@ -72,11 +72,11 @@ std::vector<SlowCause> causes_of(const Run& run, const StepGraph& graph) {
     find_pauses_of_ranks(search);
     find_slow_ranks(search);
     find_everyone(search);
-    std::vector<SlowCause> causes = std::move(of_all.causes);
     if (of_watched) {
-        causes.insert(causes.end(), of_watched->causes.begin(), of_watched->causes.end());
+        of_all.causes.insert(of_all.causes.end(), of_watched->causes.begin(), of_watched->causes.end());
+        find_pauses_of_hosts(of_all);
     }
-    return causes;
+    return std::move(of_all.causes);
 }
 
 // Of ranks that nobody does the same work as, only changes show.

@@ -20,6 +20,7 @@ using analyzer::CauseClass;
 using analyzer::CauseSearch;
 using analyzer::find_everyone;
 using analyzer::find_pauses_of_all;
+using analyzer::find_pauses_of_hosts;
 using analyzer::find_pauses_of_ranks;
 using analyzer::find_slow_links;
 using analyzer::find_slow_ranks;
@@ -271,6 +272,29 @@ TEST_CASE("pauses: where the hosts are in time, it is another rank in each step 
     const std::vector<SlowCause> of_hosts = TableJob(work_ms, true).causes_by(find_pauses_of_ranks);
     REQUIRE(of_hosts.size() == 1);
     CHECK(of_hosts.front().of_class == CauseClass::kGarbageCollection);
+}
+
+TEST_CASE("pauses: where GPUs are not watched, hosts tell whose they are") {
+    // The others' moments are filled in: they seem to pause, too.
+    TableJob job([](int rank, uint32_t step) { return varied(rank, step) + (is_among(step, {7, 12, 30}) ? 200 : 0); });
+    for (uint32_t n = 0; n < job.graph.nodes.size(); ++n) {
+        job.graph.nodes[n].host_late = n / kTableSteps == 3;
+    }
+    CHECK(job.causes_by(find_pauses_of_all).size() == 1);
+    job.graph.sample = 3;
+    CHECK(job.causes_by(find_pauses_of_all).empty());
+    const std::vector<SlowCause> causes = job.causes_by(find_pauses_of_hosts);
+    REQUIRE(causes.empty());  // all other ranks are as late
+    const TableJob one([](int rank, uint32_t step) {
+        return varied(rank, step) + (rank == 3 && is_among(step, {7, 12, 30}) ? 200.0 : 0);
+    });
+    REQUIRE(one.causes_by(find_pauses_of_hosts).size() == 1);
+    CHECK(one.causes_by(find_pauses_of_hosts).front().ranks == std::vector<int>{3});
+    CHECK(one.causes_by([](CauseSearch& search) {
+                 find_slow_ranks(search);
+                 find_pauses_of_hosts(search);
+             })
+              .size() == 1);  // it is told once
 }
 
 TEST_CASE("everyone: what all ranks work longer for in some steps alone is no change") {
