@@ -48,6 +48,7 @@ CauseSearch::CauseSearch(const Run& of, const StepGraph& steps)
       left_ns(work.work_ns),
       compared_(steps.steps),
       recorded_(recorded_durations(steps)),
+      left_(recorded_),
       replayed_ns_(replay(steps, recorded_)) {
     std::iota(compared_.begin(), compared_.end(), 0);
     places_ = compared_;
@@ -65,6 +66,7 @@ CauseSearch::CauseSearch(const CauseSearch& other, std::vector<uint32_t> steps)
       compared_(std::move(steps)),
       places_(graph.steps, kNoIndex),
       recorded_(other.recorded_),
+      left_(other.left_),
       replayed_ns_(other.replayed_ns_),
       typical_ns_(other.typical_ns_) {
     for (uint32_t i = 0; i < compared_.size(); ++i) {
@@ -260,6 +262,9 @@ bool CauseSearch::add(SlowCause cause, const Durations& without) {
     const double least = sees_each_launch() ? kLeastShareOfStep : kLeastShareOfFilledIn;
     if (cause.cost_ns < least * graph.step_ns) {
         return false;
+    }
+    for (size_t n = 0; n < left_.own_ns.size(); ++n) {
+        left_.own_ns[n] -= recorded_.own_ns[n] - without.own_ns[n];
     }
     causes.push_back(std::move(cause));
     return true;

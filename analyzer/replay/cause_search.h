@@ -66,6 +66,8 @@ class CauseSearch {
     // What a step would gain.
     double cost_ns(const Durations& durations) const;
     const Durations& recorded() const { return recorded_; }
+    // The same without what told causes take.
+    const Durations& left() const { return left_; }
 
     // Adds the cause if it costs enough; then what it takes is explained.
     bool add(SlowCause cause, const RankSteps& amounts_ns);
@@ -87,6 +89,7 @@ class CauseSearch {
     std::vector<uint32_t> compared_;  // indexes of the graph's steps
     std::vector<uint32_t> places_;    // by the graph's step: index here, kNoIndex: it is not compared
     Durations recorded_;
+    Durations left_;
     double replayed_ns_ = 0;
     // Where looks at the GPUs lie further apart than its calls: a step whose parts are as long as they are in the mean.
     // When ranks are seen to come is by chance then, and who seems late by chance would hide what others gain.

@@ -44,7 +44,7 @@ struct Evenness {
 
 Evenness evenness_of(const CauseSearch& search) {
     const StepGraph& graph = search.graph;
-    const std::vector<float>& own_ns = search.recorded().own_ns;
+    const std::vector<float>& own_ns = search.left().own_ns;
     std::map<std::tuple<uint32_t, uint32_t, uint32_t>, AlikeNodes> slots;
     for (size_t r = 0; r < search.ranks(); ++r) {
         search.for_each_step(r, [&](uint32_t first, uint32_t end, size_t) {
@@ -75,7 +75,7 @@ Evenness evenness_of(const CauseSearch& search) {
         all_ns += sum_ns;
         const double mean_ns = sum_ns / count;
         for (const uint32_t n : alike.nodes) {
-            result.even.own_ns[n] = static_cast<float>(mean_ns);
+            result.even.own_ns[n] += static_cast<float>(mean_ns) - own_ns[n];
         }
     }
     result.spread = all_ns > 0 ? result.spread / all_ns : 0;
@@ -88,7 +88,7 @@ std::vector<std::vector<double>> changes_of(const CauseSearch& search, size_t ra
     search.for_each_step(rank, [&](uint32_t first, uint32_t end, size_t step) {
         parts.resize(std::max<size_t>(parts.size(), end - first), std::vector<double>(search.steps(), 0));
         for (uint32_t n = first; n < end; ++n) {
-            parts[n - first][step] = static_cast<double>(search.recorded().own_ns[n]);
+            parts[n - first][step] = static_cast<double>(search.left().own_ns[n]);
         }
     });
     std::erase_if(parts, [&](const std::vector<double>& part) {

@@ -297,6 +297,21 @@ TEST_CASE("pauses: where GPUs are not watched, hosts tell whose they are") {
               .size() == 1);  // it is told once
 }
 
+TEST_CASE("causes: what a told one takes is not left for those that are looked for behind it") {
+    const TableJob job([](int rank, uint32_t step) {
+        return varied(rank, step) * (1 + 0.5 * ((step * 7 + static_cast<uint32_t>(rank) * 3) % 5));
+    });
+    CauseSearch search(job.run, job.graph);
+    analyzer::RankSteps amounts_ns(search.ranks(), search.steps());
+    amounts_ns.for_each([&](size_t r, size_t s, double& ns) {
+        ns = s < kTableSteps ? std::max(0.0, search.left_ns.at(r, s) - kWorkMs * kTableMs) : 0;
+    });
+    REQUIRE(search.add({}, amounts_ns));
+    for (size_t n = 0; n < job.graph.nodes.size(); ++n) {
+        CHECK(search.left().own_ns[n] <= 1.01 * kWorkMs * kTableMs);
+    }
+}
+
 TEST_CASE("everyone: what all ranks work longer for in some steps alone is no change") {
     const WorkMs since = [](int rank, uint32_t step) { return varied(rank, step) * (step < 10 ? 1 : 1.2); };
     REQUIRE(TableJob(since).causes_by(find_everyone).size() == 1);
