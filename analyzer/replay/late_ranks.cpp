@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyze_timing.h"
+#include "cause_search.h"
 
 namespace titan::analyzer {
 
@@ -50,6 +51,10 @@ void forget_lateness_without_cost(const SlowCauses& slow, Timing& timing) {
     for (RankTiming& rank : timing.ranks) {
         const TimeAxis& axis = timing.axes[rank.axis];
         const bool was_played = std::binary_search(slow.ranks.begin(), slow.ranks.end(), rank.rank);
+        // One delay shows in all calls of a step behind it: it costs a step no less than one call, but no more is sure.
+        if (!was_played && !axis.steps && rank.shape.typical_ns < kLeastShareOfStep * slow.step_ns) {
+            rank.shape = LateShape();
+        }
         if (was_played && cause_of(slow, {rank.rank}) == nullptr &&
             (!axis.steps || is_late_by_link(slow, rank, axis))) {
             rank.shape = LateShape();

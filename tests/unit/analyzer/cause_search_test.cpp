@@ -466,6 +466,7 @@ TEST_CASE("late ranks: who was played and costs no step anything is not late in 
         for (int rank = 0; rank < 4; ++rank) {
             timing.ranks.emplace_back().rank = rank;
             timing.ranks.back().lost_ns = 50 * lost_ms * kTableMs;
+            timing.ranks.back().shape.typical_ns = lost_ms * kTableMs;
             timing.ranks.back().shape.pattern = analyzer::LatePattern::kPersistent;
         }
         forget_lateness_without_cost(slow, timing);
@@ -480,4 +481,6 @@ TEST_CASE("late ranks: who was played and costs no step anything is not late in 
     CHECK(late_ones(false, 2) == std::vector<int>{1, 3});  // one has a cause of its own, the other was not played
     CHECK(late_ones(true, 2) == std::vector<int>{0, 1, 3});
     CHECK(late_ones(true, 40) == std::vector<int>{0, 1, 2, 3});  // by more than the link explains
+    slow.step_ns = 1000 * kTableMs;
+    CHECK(late_ones(false, 2) == std::vector<int>{1});  // what one call loses is no share of a step
 }
