@@ -219,6 +219,49 @@ class SlowLinks {
                 slow.push_back(&route);
             }
         }
+        judge_together(routes, slow);
+    }
+
+    // Where one member of a communicator is slow to exchange, so are all of its exchanges: together they have more
+    // calls.
+    void judge_together(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
+        std::map<uint32_t, std::vector<Route*>> exchanges;
+        std::set<uint32_t> told;  // by the exchanges of one member
+        for (const Route* const route : slow) {
+            told.insert(route->of.communicator);
+        }
+        for (Route& route : routes) {
+            if (route.of.is_exchange()) {
+                exchanges[route.of.communicator].push_back(&route);
+            }
+        }
+        std::vector<double> means_ns;
+        for (const auto& [communicator, own] : exchanges) {
+            means_ns.push_back(mean_of(own));
+        }
+        const std::optional<double> usual_ns =
+            static_cast<double>(exchanges.size()) > kLeastLike ? median_of(means_ns) : faster_of_two(routes);
+        for (const auto& [communicator, own] : exchanges) {
+            const double mean_ns = mean_of(own);
+            if (!usual_ns || told.contains(communicator) || mean_ns < kTimesLikeExchange * *usual_ns ||
+                mean_ns < *usual_ns + least_ns(own.size() * own.front()->nodes.size())) {
+                continue;
+            }
+            for (Route* const route : own) {
+                measure(*route, *usual_ns);
+                if (route->slow_ns > *usual_ns) {
+                    slow.push_back(route);
+                }
+            }
+        }
+    }
+
+    static double mean_of(const std::vector<Route*>& routes) {
+        double sum_ns = 0;
+        for (const Route* const route : routes) {
+            sum_ns += route->typical_ns / static_cast<double>(routes.size());
+        }
+        return sum_ns;
     }
 
     // What is usual on the faster one of two routes, or of two communicators, over as many hosts. Where one member of a
@@ -259,12 +302,16 @@ class SlowLinks {
 
     static double times_like(const Route& route) { return route.of.is_exchange() ? kTimesLikeExchange : kTimesLike; }
 
-    bool is_slow(Route& route, double usual_ns, double times) const {
+    void measure(Route& route, double usual_ns) const {
         route.usual_ns = usual_ns;
         route.first_step = onset(route.of_step, usual_ns);
         route.slow_ns = typical_in(route, route.first_step, search_.compared());
         route.slow_calls = static_cast<size_t>(std::count_if(route.steps.begin(), route.steps.end(),
                                                              [&](size_t step) { return step >= route.first_step; }));
+    }
+
+    bool is_slow(Route& route, double usual_ns, double times) const {
+        measure(route, usual_ns);
         return route.first_step + 2 < search_.compared() && route.slow_ns > times * usual_ns &&
                route.slow_ns > usual_ns + least_ns(route.slow_calls);
     }

@@ -392,6 +392,18 @@ TEST_CASE("links: many calls tell a difference below the distance between two lo
     CHECK(seen_at_looks(halved({1, 1.6})).causes_by(find_slow_links).empty());
 }
 
+TEST_CASE("links: all exchanges of a group together tell what those of one rank do not") {
+    const auto exchanges = [](double slow_ms) {
+        TableJob job = exchanging([=](int rank, int) { return rank < 4 ? slow_ms : 4; }, 2);
+        job.graph.known_ns.assign(kTableRanks, static_cast<int64_t>(10 * kTableMs));
+        return job.causes_by(find_slow_links);
+    };
+    CHECK(exchanges(8).empty());
+    const std::vector<SlowCause> causes = exchanges(12.5);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().ranks == std::vector<int>{0, 1, 2, 3});
+}
+
 TEST_CASE("hosts: one that is busy for longer is slow where its GPU keeps up, though it is seen a look later") {
     TableJob job([](int rank, uint32_t step) { return varied(rank, step) * (rank == 3 ? 2 : 1); }, false);
     for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
