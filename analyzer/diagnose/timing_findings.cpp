@@ -146,6 +146,10 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
         finding.ranks.push_back(rank->rank);
     }
     std::sort(finding.ranks.begin(), finding.ranks.end());
+    const SlowCause* const cause = cause_of(slow, finding.ranks);
+    if (cause != nullptr && cause->of_class == CauseClass::kSlowHost) {
+        finding.ranks = cause->ranks;  // others of the host wait for the latest of them
+    }
     for (const MemberRef ref : communicator.members) {
         const int rank = run.member(ref).global_rank;
         if (rank >= 0 && !std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank)) {
@@ -153,11 +157,11 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
         }
     }
     set_confidence(run, group, finding);
-    const SlowCause* const cause = cause_of(slow, finding.ranks);
     finding.next = cause == nullptr ? std::string_view() : next_step(*cause);
     finding.cost_share = share_of(slow, head, axis);
-    finding.summary = phrase("{} {} {}: {}", ranks_fact(finding.ranks), group.size() > 1 ? "are late" : "is late",
-                             pattern_text(slow, head, axis), cost_words(slow, cause, head, axis));
+    finding.summary =
+        phrase("{} {} {}: {}", ranks_fact(finding.ranks), finding.ranks.size() > 1 ? "are late" : "is late",
+               pattern_text(slow, head, axis), cost_words(slow, cause, head, axis));
     if (const std::string& slow_part = slow_part_of(cause, head); !slow_part.empty()) {
         finding.summary += "; the slow part is " + slow_part;
     }
@@ -174,7 +178,7 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
     }
     finding.evidence.push_back("time that it was held in other collectives by other ranks is left out");
     finding.evidence.insert(finding.evidence.end(), head.why.begin(), head.why.end());
-    if (group.size() > 1) {
+    if (finding.ranks.size() > 1) {
         finding.evidence.push_back(phrase("all of them are on host {}", run.processes[head.process].host));
     }
     finding.evidence.push_back(
