@@ -399,7 +399,7 @@ TEST_CASE("links: all exchanges of a group together tell what those of one rank 
         return job.causes_by(find_slow_links);
     };
     CHECK(exchanges(8).empty());
-    const std::vector<SlowCause> causes = exchanges(12.5);
+    const std::vector<SlowCause> causes = exchanges(10);
     REQUIRE(causes.size() == 1);
     CHECK(causes.front().ranks == std::vector<int>{0, 1, 2, 3});
 }
