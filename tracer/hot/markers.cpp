@@ -49,11 +49,6 @@ struct Value {
     marker.detail = static_cast<uint8_t>(value.reduction);
     marker.span = innermost_span(thread);
     record_marker(thread, marker);
-    const bool is_nan = value.value != value.value;
-    if (is_nan) {
-        store_field(thread.session->nan_step, load_field(thread.session->header->step));
-        store_field(thread.session->nan_metric, name);
-    }
 }
 
 // An attribute or an error of a span or an event.

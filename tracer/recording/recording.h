@@ -38,8 +38,6 @@ struct Recording {
     uint64_t marker_sites_used;
     Labels labels;
     uint64_t labels_used;
-    uint32_t nan_metric;                 // string id of a metric that was no number, 0 none was
-    int64_t nan_step;                    // when
     Ring<format::HealthEntry> readings;  // of the machine
     StringTable strings;
     StringState string_states[kStringRows];

@@ -1,6 +1,8 @@
 #include "tell_of_nan.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "job.h"
@@ -9,30 +11,50 @@
 namespace titan::tracer {
 namespace {
 
+using format::MarkerEntry;
+
+constinit uint64_t next_marker = 0;
 constinit bool is_told = false;
+
+bool is_nan(const MarkerEntry& marker) {
+    return marker.kind == format::MarkerKind::kMetric && std::isnan(std::bit_cast<double>(marker.value));
+}
+
+void tell(const Session& session, const MarkerEntry& marker) {
+    size_t length = 0;
+    const char* const bytes = session.strings.text_of(marker.name, length);
+    if (bytes == nullptr || !first_to_tell_of_nan()) {
+        return;
+    }
+    char name[kMaxStringBytes + 1] = {};
+    std::memcpy(name, bytes, std::min(length, kMaxStringBytes));
+    if (marker.step == format::kNoStep) {
+        log_line("metric %s is nan", name);
+    } else {
+        log_line("metric %s is nan in step %ld", name, static_cast<long>(marker.step));
+    }
+}
 
 }  // namespace
 
 void tell_of_nan(Session& session) {
-    const uint32_t name = load_field(session.nan_metric);
-    if (name == 0 || is_told) {
-        return;
-    }
-    is_told = true;
-    size_t length = 0;
-    const char* const bytes = session.strings.text_of(name, length);
-    if (bytes != nullptr && first_to_tell_of_nan()) {
-        char text[kMaxStringBytes + 1] = {};
-        std::memcpy(text, bytes, std::min(length, kMaxStringBytes));
-        const auto step = static_cast<long>(load_field(session.nan_step));
-        if (step == format::kNoStep) {
-            log_line("metric %s is nan", text);
-        } else {
-            log_line("metric %s is nan in step %ld", text, step);
+    const uint64_t head = session.markers.head();
+    next_marker = std::max(next_marker, head - std::min(head, session.markers.slots()));
+    for (; next_marker != head && !is_told; ++next_marker) {
+        const MarkerEntry* const marker = session.markers.find(next_marker);
+        if (marker == nullptr) {
+            return;  // it is being written
+        }
+        if (is_nan(*marker)) {
+            is_told = true;
+            tell(session, *marker);
         }
     }
 }
 
-void forget_nan() { is_told = false; }
+void forget_nan() {
+    next_marker = 0;
+    is_told = false;
+}
 
 }  // namespace titan::tracer

@@ -5,7 +5,8 @@
 
 namespace titan::tracer {
 
-// The watch thread calls it at each tick. Once per process, and for one process of a node within ten minutes.
+// The watch thread calls it at each tick, and it looks at the markers since the last: a metric costs nothing more. Once
+// per process, and for one process of a node within ten minutes.
 void tell_of_nan(Session& session);
 // A new session: nothing is told yet.
 void forget_nan();
