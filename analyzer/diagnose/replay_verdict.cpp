@@ -29,7 +29,12 @@ struct Remedy {
 class Remedies {
   public:
     Remedies(const Evidence& evidence, const Finding& finding)
-        : evidence_(evidence), run_(evidence.run), finding_(finding) {}
+        : evidence_(evidence), run_(evidence.run), finding_(finding) {
+        if (finding.communicator != kNoIndex && finding.kind != FindingKind::kP2pUnmatched) {
+            made_ = calls_at(finding.communicator);
+            is_launched_ = !made_.empty() && made_.front().call.replay != 0;
+        }
+    }
 
     // The least first, the last the strongest. None: no edit of calls tells of such a finding.
     std::vector<Remedy> all() {
@@ -42,6 +47,9 @@ class Remedies {
             case FindingKind::kCaptureMismatch:
                 if (!is_waited_in()) {
                     break;  // the wait itself is not on record
+                }
+                if (is_launched_) {
+                    add(calls_of_others({}), "with that launch");
                 }
                 add(missing_calls(), missing_calls().size() == 1 ? "with that one call" : "with those calls");
                 if (!finding_.skipped) {
@@ -62,8 +70,14 @@ class Remedies {
             case FindingKind::kSizeMismatch:
             case FindingKind::kDtypeMismatch:
             case FindingKind::kRootMismatch:
-                add(calls_of_others(true), "with the call that the others made");
-                add(calls_of_others(false), "with the call that the others made before its own");
+                if (is_launched_) {
+                    add(calls_of_others({}), "with the launch that the others made before its own call");
+                }
+                add(calls_of_others(calls_at_place()),
+                    is_launched_ ? "with the launch that the others made" : "with the call that the others made");
+                if (!is_launched_) {
+                    add(calls_of_others({}), "with the call that the others made before its own");
+                }
                 add(calls_at_place(), "without that call");
                 add(made_good(), expected);
                 break;
@@ -139,18 +153,71 @@ class Remedies {
         return edit;
     }
 
-    // What is called at the finding's place by ranks that it does not name.
-    OpKind op_of_others() const {
-        OpKind any{};
-        for (const MemberRef ref : run_.communicators[finding_.communicator].members) {
-            const CallSignature* const call = run_.process(ref).signature_at(run_.member(ref), finding_.sequence);
-            const int rank = run_.member(ref).global_rank;
-            if (call != nullptr && !std::binary_search(finding_.ranks.begin(), finding_.ranks.end(), rank)) {
-                return call->kind;
+    struct Made {
+        MemberRef member;
+        Entry call;
+    };
+
+    // What ranks that the finding does not name called at its place; what it names did, where that is all.
+    std::vector<Made> calls_at(uint32_t communicator) const {
+        std::vector<Made> calls;
+        for (const bool named : {false, true}) {
+            for (const MemberRef ref : run_.communicators[communicator].members) {
+                const int rank = run_.member(ref).global_rank;
+                const auto call = named == std::binary_search(finding_.ranks.begin(), finding_.ranks.end(), rank)
+                                      ? run_.process(ref).recall(run_.member(ref), finding_.sequence)
+                                      : std::nullopt;
+                if (call) {
+                    calls.push_back({ref, *call});
+                }
             }
-            any = call != nullptr ? call->kind : any;
+            if (!calls.empty()) {
+                break;
+            }
         }
-        return any;
+        return calls;
+    }
+
+    // The rank's side of a call that another made; none where it takes no part in it.
+    std::optional<CallEdit> side_of(int rank, const Process& process, const Entry& call) const {
+        const uint32_t communicator = call.row == kNoIndex ? kNoIndex : process.members[call.row].communicator;
+        const MemberRef ref = communicator == kNoIndex ? MemberRef() : member_of_rank(run_, communicator, rank);
+        if (!ref.known()) {
+            return std::nullopt;
+        }
+        CallEdit edit{Kind::kInsert, rank, communicator, call.sequence, call.kind};
+        if (format::class_of(call.kind) != format::OpClass::p2p) {
+            return edit;
+        }
+        const bool sends = call.kind == OpKind::kSend;
+        edit.op = sends ? OpKind::kRecv : OpKind::kSend;
+        edit.source = sends ? process.members[call.row].rank : call.peer;
+        edit.target = sends ? call.peer : process.members[call.row].rank;
+        return call.peer == run_.member(ref).rank ? std::optional(edit) : std::nullopt;
+    }
+
+    // What the others made at the finding's place, as calls of this rank. A graph launch is made as a whole.
+    std::vector<CallEdit> calls_there(int rank) const {
+        std::vector<CallEdit> edits;
+        const auto add_side = [&](const Process& process, const Entry& call) {
+            const auto edit = side_of(rank, process, call);
+            if (edit && edits.size() <= kMostEdits && std::find(edits.begin(), edits.end(), *edit) == edits.end()) {
+                edits.push_back(*edit);
+            }
+        };
+        for (const Made& made : made_) {
+            const Process& process = run_.process(made.member);
+            if (!is_launched_) {
+                add_side(process, made.call);
+                break;
+            }
+            for (const Entry& call : process.entries) {
+                if (call.replay != 0 && call.replay == made.call.replay) {
+                    add_side(process, call);
+                }
+            }
+        }
+        return edits;
     }
 
     std::vector<CallEdit> missing_calls() const {
@@ -180,16 +247,11 @@ class Remedies {
         return edits;
     }
 
-    std::vector<CallEdit> calls_of_others(bool instead) const {
-        std::vector<CallEdit> edits = calls_at_place();
-        const std::vector<CallEdit> own = edits;
-        if (!instead) {
-            edits.clear();
-        }
-        for (CallEdit edit : own) {
-            edit.kind = Kind::kInsert;
-            edit.op = op_of_others();
-            edits.push_back(edit);
+    // `edits`: of their own calls.
+    std::vector<CallEdit> calls_of_others(std::vector<CallEdit> edits) const {
+        for (const int rank : finding_.ranks) {
+            const std::vector<CallEdit> calls = calls_there(rank);
+            edits.insert(edits.end(), calls.begin(), calls.end());
         }
         return edits;
     }
@@ -266,6 +328,8 @@ class Remedies {
     const Evidence& evidence_;
     const Run& run_;
     const Finding& finding_;
+    std::vector<Made> made_;    // at its place, by others
+    bool is_launched_ = false;  // by graph launches
     std::vector<Remedy> remedies_;
 };
 
