@@ -1,7 +1,11 @@
-// Rings of waits: order inversions between communicators, and point-to-point calls that wait for each other.
+// Rings of waits: order inversions between communicators, and point-to-point calls that wait for each other. Where no
+// streams are recorded, two calls that all have issued, but not in one order, are a ring, too: calls that a GPU runs
+// one after the other never end then.
 #include "finders.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -200,7 +204,9 @@ bool deviates_alone(const Evidence& evidence, uint32_t node, uint32_t process) {
 
 // In a cycle every rank waits for another. The order of the minority is called wrong, of all ranks that make such calls
 // or of these; else the order that differs from what that rank did before. If neither decides, all ranks are named.
-void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<uint32_t>& nodes,
+// `held_by_edge`: the ranks that are missing in the edge's node because they are held in the next one.
+void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
+                     const std::vector<std::vector<int>>& held_by_edge, const std::vector<uint32_t>& nodes,
                      Finding& finding) {
     std::vector<int> all;
     std::vector<int> fewest;
@@ -211,7 +217,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, c
     for (size_t i = 0; i < cycle.size(); ++i) {
         const Edge& edge = cycle[i];
         const Edge& next = cycle[(i + 1) % cycle.size()];
-        std::vector<int> held = held_ranks(evidence, edge, next.from);
+        const std::vector<int>& held = held_by_edge[i];
         all.insert(all.end(), held.begin(), held.end());
         unique = held.size() < smallest || (unique && held.size() != smallest);
         if (held.size() < smallest) {
@@ -258,6 +264,17 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle, c
     }
 }
 
+void tell_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
+                const std::vector<uint32_t>& nodes, Finding finding) {
+    for (const uint32_t node : nodes) {
+        doubt_guesses(evidence.run, evidence.graph.nodes[node], finding);
+        explained.in_cycle.insert(node);
+        explained.is_cause[node] = true;
+    }
+    evidence.add_victims(nodes, finding);
+    findings.push_back(std::move(finding));
+}
+
 void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
                const std::vector<uint32_t>& nodes) {
     const uint32_t oldest = evidence.oldest_of(nodes);
@@ -270,7 +287,11 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
     });
     Finding finding = evidence.finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
     explain_cycle(evidence.run, evidence.graph, cycle, finding);
-    choose_culprits(evidence, cycle, nodes, finding);
+    std::vector<std::vector<int>> held;
+    for (size_t i = 0; i < cycle.size(); ++i) {
+        held.push_back(held_ranks(evidence, cycle[i], cycle[(i + 1) % cycle.size()].from));
+    }
+    choose_culprits(evidence, cycle, held, nodes, finding);
     finding.doubt(
         finding.confidence == Confidence::kCertain && may_be_one_communicator(evidence, nodes),
         "the names of these communicators: one that its ranks make from different ncclUniqueIds looks the same");
@@ -283,13 +304,67 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
                              "the others lie",
                              rank_fact(evidence.run.processes[edge.via.process].rank)));
     }
-    for (const uint32_t node : nodes) {
-        doubt_guesses(evidence.run, evidence.graph.nodes[node], finding);
-        explained.in_cycle.insert(node);
-        explained.is_cause[node] = true;
+    tell_cycle(evidence, explained, findings, nodes, std::move(finding));
+}
+
+// Ranks that issued the first of two calls first, and ranks that issued the second first.
+using Orders = std::array<std::vector<MemberRef>, 2>;
+
+void add_crossing(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
+                  const std::array<uint32_t, 2>& nodes, const Orders& first_in) {
+    const std::vector<uint32_t> both(nodes.begin(), nodes.end());
+    std::vector<Edge> cycle;
+    std::vector<std::vector<int>> held;  // who has one call first is what the other call waits for
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+        cycle.push_back({nodes[i], nodes[1 - i], first_in[1 - i].front()});
+        std::vector<int>& ranks = held.emplace_back();
+        for (const MemberRef ref : first_in[1 - i]) {
+            ranks.push_back(evidence.run.member(ref).global_rank);
+        }
+        sort_unique(ranks);
     }
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    Finding finding = evidence.finding_at(FindingKind::kOrderInversion, evidence.oldest_of(both));
+    finding.summary = phrase("{} issued {} before {}, {} the other way round; neither finishes", ranks_fact(held[1]),
+                             node_fact(evidence.run, evidence.graph.nodes[nodes[0]]),
+                             node_fact(evidence.run, evidence.graph.nodes[nodes[1]]), ranks_fact(held[0]));
+    evidence.show_waits(both, finding);
+    finding.depends_on("which streams the calls ran on: two that run side by side may be issued in any order");
+    choose_culprits(evidence, cycle, held, both, finding);
+    tell_cycle(evidence, explained, findings, both, std::move(finding));
+}
+
+// A call that all have issued, on streams of which nothing is known.
+bool may_cross(const Evidence& evidence, const Explained& explained, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    return node.kind == WaitKind::kCollective && evidence.hang_of[index] == Hang::kByTime && node.absent.empty() &&
+           !explained.nodes[index] && !explained.in_cycle.contains(index);
+}
+
+void find_crossings(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    std::map<uint32_t, std::map<uint32_t, const Waiter*>> calls;  // process -> node
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+            if (waiter.entry != nullptr && !evidence.run.process(waiter.member).sees.streams &&
+                may_cross(evidence, explained, index)) {
+                calls[waiter.member.process].try_emplace(index, &waiter);
+            }
+        }
+    }
+    std::map<std::array<uint32_t, 2>, Orders> pairs;
+    for (const auto& [process, nodes] : calls) {
+        for (auto a = nodes.begin(); a != nodes.end(); ++a) {
+            for (auto b = std::next(a); b != nodes.end(); ++b) {
+                const bool is_first = a->second->entry < b->second->entry;
+                pairs[{a->first, b->first}][is_first ? 0 : 1].push_back(a->second->member);
+            }
+        }
+    }
+    for (const auto& [nodes, orders] : pairs) {
+        if (!orders[0].empty() && !orders[1].empty() && !explained.in_cycle.contains(nodes[0]) &&
+            !explained.in_cycle.contains(nodes[1])) {
+            add_crossing(evidence, explained, findings, nodes, orders);
+        }
+    }
 }
 
 }  // namespace
@@ -308,6 +383,7 @@ void find_cycles(const Evidence& evidence, Explained& explained, std::vector<Fin
             add_cycle(evidence, explained, findings, nodes);
         }
     }
+    find_crossings(evidence, explained, findings);
 }
 
 }  // namespace titan::analyzer
