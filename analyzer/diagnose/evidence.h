@@ -105,8 +105,6 @@ struct Explained {
     std::set<uint32_t> in_cycle;      // nodes
     std::set<uint32_t> skipped_in;    // components
     std::set<uint32_t> died_waiting;  // processes that died while they waited in a hang that is told
-    // Processes of which a thread waits in a call that is overwritten, and it is told for whom.
-    std::set<uint32_t> waits_unseen;
 };
 
 // A member that is to blame, also where it has no record.

@@ -95,7 +95,8 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
         side->ranks.push_back(rank);
     }
     if (sides.empty() && !unseen.empty()) {
-        sides.push_back({node_fact(run, node), "", "", {}});
+        const bool is_lost = node.kind != WaitKind::kCreation;
+        sides.push_back({node_fact(run, node), is_lost ? "its entry is overwritten" : "", "", {}});
     }
     if (!sides.empty()) {
         sides.front().ranks.insert(sides.front().ranks.end(), unseen.begin(), unseen.end());

@@ -404,10 +404,6 @@ void find_absences(const Evidence& evidence, Explained& explained, std::vector<F
         const size_t before = causes.size();
         bool any = false;
         for (const Absence& absence : node.absent) {
-            if (explained.waits_unseen.contains(absence.member.process)) {
-                any = true;
-                continue;
-            }
             if (evidence.is_free(index, absence) && !is_covered_by_mismatch(evidence, node, absence) &&
                 !is_held_by_a_mismatch(evidence, explained, absence)) {
                 note(evidence, absence, index, causes);

@@ -104,21 +104,30 @@ std::string lost_unfinished_text(const Process& process) {
     return larger_ring_text(process) + ", unfinished ones among them, and it may hang in one of those";
 }
 
-// Nothing on record holds it, and yet a thread of it has waited for its timeout, or calls that had not ended are
-// overwritten: the rest of the rank may wait for these.
-bool may_be_held_in_a_lost_call(const Run& run, const Absence& absence) {
-    const Process& process = run.process(absence.member);
-    return absence.held_by.empty() && process.overwritten != 0 &&
-           (hangs_for_ns(run, process) > 0 || has_lost_unfinished_calls(process));
-}
-
-Sentence lost_call_text(const Run& run, const Process& process) {
-    if (hangs_for_ns(run, process) <= 0) {
-        return lost_unfinished_text(process);
-    }
+Sentence lost_call_text(const Process& process, int64_t waited_ns) {
     return phrase(
         "a larger TITANTRACE_COLLECTIVES: a thread of {} waits for {}, and the entry of its call may be overwritten",
-        rank_fact(process.rank), duration_fact(hangs_for_ns(run, process)));
+        rank_fact(process.rank), duration_fact(waited_ns));
+}
+
+// Nothing on record holds it, and yet a thread of it has waited for its timeout, or calls that had not ended are
+// overwritten: the rest of the rank may wait for these.
+void doubt_free_host(const Run& run, const Absence& absence, Finding& finding) {
+    const Process& process = run.process(absence.member);
+    if (absence.held_by.empty() && process.overwritten != 0) {
+        const int64_t waited_ns = hangs_for_ns(run, process);
+        finding.doubt(waited_ns > 0, lost_call_text(process, waited_ns));
+        finding.doubt(waited_ns <= 0 && has_lost_unfinished_calls(process), lost_unfinished_text(process));
+    }
+}
+
+// That somebody waits in it is known by counters alone.
+void doubt_lost_wait(const Run& run, const WaitNode& node, Finding& finding) {
+    const auto is_lost = [](const Waiter& waiter) { return waiter.entry == nullptr; };
+    const auto found = std::find_if(node.waiting.begin(), node.waiting.end(), is_lost);
+    if (node.kind != WaitKind::kCreation && found != node.waiting.end()) {
+        finding.depends_on(lost_call_text(run.process(found->member), found->age_ns));
+    }
 }
 
 // The first of the culprits that would make its first call there, and whose threads were ready to run and got no
@@ -179,7 +188,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                            rank_fact(process.rank), grouped_digits(process.torn)));
     lost(format::Loss::kUnknownCommunicators);
     lost(format::Loss::kCommunicatorsUntracked);
-    finding.doubt(may_be_held_in_a_lost_call(run, first), lost_call_text(run, process));
+    doubt_free_host(run, first, finding);
+    doubt_lost_wait(run, node, finding);
     if (node.kind == WaitKind::kPointToPoint) {
         lost(format::Loss::kP2pUncounted);
         // In an exchange each pair counts for itself: no vote decides whether one side skipped it or the other made one

@@ -82,7 +82,8 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
     int64_t shortest = INT64_MAX;
     int64_t since = INT64_MAX;
     for (const Waiter& waiter : node.waiting) {
-        const int64_t age_ns = waiter.age_ns - line_ns(run.process(waiter.member));
+        const bool is_lost = waiter.entry == nullptr && node.kind != WaitKind::kCreation;
+        const int64_t age_ns = waiter.age_ns - (is_lost ? 0 : line_ns(run.process(waiter.member)));
         longest = std::max(longest, age_ns);
         // If others have finished the call, this rank has been late since then; a dump made before that shows nothing
         // wrong.

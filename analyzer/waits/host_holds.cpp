@@ -26,7 +26,8 @@ void PlacedCalls::insert_nodes_before(uint32_t process, uint32_t call, std::set<
 const std::vector<uint32_t>& HostHolds::of_process(uint32_t process) {
     if (!known_[process]) {
         known_[process] = true;
-        std::set<uint32_t> nodes;
+        // Whatever else the process does, it may wait for the thread that waits there.
+        std::set<uint32_t> nodes(placed_.lost[process].begin(), placed_.lost[process].end());
         for (const ThreadState* thread : issuing_threads(run_.processes[process])) {
             hold_thread(process, *thread, nodes);
         }

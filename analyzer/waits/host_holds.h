@@ -17,6 +17,7 @@ namespace titan::analyzer {
 struct PlacedCalls {
     std::vector<std::unordered_map<uint32_t, uint32_t>> node_of_entry;  // index of the entry -> node
     std::vector<std::vector<uint32_t>> creations;                       // nodes of communicators that it creates
+    std::vector<std::vector<uint32_t>> lost;                            // nodes of calls whose entries are overwritten
     std::vector<StreamOrder> orders;
     std::vector<QueueReader> queues;
 

@@ -40,7 +40,7 @@ struct MissingCall {
 
 MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) {
     if (node.kind != WaitKind::kPointToPoint) {
-        return {absent.row, node.waiting.front().entry->kind, -1};
+        return {absent.row, node.waiting.front().entry != nullptr ? node.waiting.front().entry->kind : node.op, -1};
     }
     return comm_rank == node.source ? MissingCall{absent.row, OpKind::kSend, node.target}
                                     : MissingCall{absent.row, OpKind::kRecv, node.source};

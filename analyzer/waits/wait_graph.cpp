@@ -12,6 +12,7 @@
 #include "host_holds.h"
 #include "host_threads.h"
 #include "later_step.h"
+#include "long_waits.h"
 #include "skipped_call.h"
 #include "stream_order.h"
 
@@ -34,10 +35,12 @@ class GraphBuilder {
         }
         placed_.node_of_entry.resize(run_.processes.size());
         placed_.creations.resize(run_.processes.size());
+        placed_.lost.resize(run_.processes.size());
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             add_heads(process);
             add_creations(process);
         }
+        add_lost_calls();
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {
             add_blocked(process);
         }
@@ -155,6 +158,33 @@ class GraphBuilder {
                 graph_.nodes[node].waiting.push_back(
                     {{process, row}, nullptr, member.created_ns, owner.now_ns - member.created_ns});
                 placed_.creations[process].push_back(node);
+            }
+        }
+    }
+
+    // Of calls that all have made, and of sends and receives, a wait that is on record tells more.
+    void add_lost_calls() {
+        const bool alone = graph_.nodes.empty();
+        for (uint32_t process = 0; process < run_.processes.size(); ++process) {
+            const bool waits = !placed_.node_of_entry[process].empty() || !placed_.creations[process].empty();
+            for (const LostCall& call : lost_calls(run_, process, !waits)) {
+                if (!call.is_owed && !alone) {
+                    continue;
+                }
+                const Process& owner = run_.processes[process];
+                const Member& member = owner.members[call.row];
+                const int64_t waited_ns = hangs_for_ns(run_, owner);
+                const bool sends = call.op == OpKind::kSend;
+                const uint32_t node =
+                    call.peer < 0
+                        ? node_for({WaitKind::kCollective, member.communicator, call.sequence, -1, -1, OpKind{}})
+                        : node_for({WaitKind::kPointToPoint, member.communicator, call.sequence,
+                                    sends ? member.rank : call.peer, sends ? call.peer : member.rank, OpKind{}});
+                graph_.nodes[node].op = call.op;
+                graph_.nodes[node].lost = true;
+                graph_.nodes[node].waiting.push_back(
+                    {{process, call.row}, nullptr, owner.now_ns - waited_ns, waited_ns});
+                placed_.lost[process].push_back(node);
             }
         }
     }
@@ -354,8 +384,9 @@ class GraphBuilder {
                 node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
             }
         }
-        node.op =
-            halves[0] != nullptr || node.waiting.front().entry->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
+        if (const Entry* const call = node.waiting.front().entry; call != nullptr) {
+            node.op = halves[0] != nullptr || call->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
+        }
         if (halves[0] != nullptr && halves[1] != nullptr) {
             node.sizes_differ = halves[0]->count * format::datatype_size_bytes(halves[0]->datatype) !=
                                 halves[1]->count * format::datatype_size_bytes(halves[1]->datatype);
@@ -446,7 +477,9 @@ class GraphBuilder {
             const StreamCoverage& streams_seen = run_.processes[process].streams_seen;
             const bool legacy = waits_by_default_stream(run_.processes[process]);
             uint32_t previous = UINT32_MAX;
+            const std::vector<uint32_t>& lost = placed_.lost[process];
             for (const auto& [index, node] : in_order) {
+                graph_.may_follow[node].insert(graph_.may_follow[node].end(), lost.begin(), lost.end());
                 if (previous != UINT32_MAX) {
                     const uint32_t earlier = in_order[previous];
                     const Entry& before = entries[previous];

@@ -65,7 +65,7 @@ struct Absence {
 
 struct Waiter {
     MemberRef member;
-    const Entry* entry = nullptr;  // null in a creation
+    const Entry* entry = nullptr;  // null in a creation, and where it is overwritten
     int64_t since_ns = 0;
     int64_t age_ns = 0;  // by the waiter's own clock
     bool in_line =
