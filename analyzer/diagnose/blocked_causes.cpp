@@ -6,6 +6,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "uncertainty.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -16,39 +17,31 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
                    Finding& finding) {
     const Process& process = evidence.run.process(blocked.member);
     if (by.work == nullptr && blocked.ahead.work.empty()) {
-        finding.doubt(true, process.source.is_flight_recorder
-                                ? "a run under titantrace: Flight Recorder dumps hold no kernels and copies"
-                            : process.streams_seen.recorded == 0
-                                ? "kernels and copies in the record: set TITANTRACE_CUDA and TITANTRACE_LAUNCHES=1"
-                                : "a record of the work ahead on its stream: nothing recorded is ahead");
-        finding.doubt(!members_started(node, 1), "a member whose GPU is known to have started the call",
-                      Confidence::kPossible);
+        depends_on(finding, process.source.is_flight_recorder    ? Unknown::kNoWorkInFiles
+                            : process.streams_seen.recorded == 0 ? Unknown::kNoWorkRecorded
+                                                                 : Unknown::kNoWorkAhead);
+        doubt<Unknown::kNobodyStarted>(finding, !members_started(node, 1));
         return;
     }
     const bool one_of_several = by.work == nullptr || by.by_comparison;
-    finding.doubt(one_of_several, phrase("cuda-gdb or a coredump of {}'s GPU: one of {} pieces of work blocks it",
-                                         rank_fact(process.rank), grouped_digits(blocked.ahead.size())));
+    doubt<Unknown::kOneOfWork>(finding, one_of_several, rank_fact(process.rank), grouped_digits(blocked.ahead.size()));
     const int64_t oldest = process.work[blocked.ahead.work.front()].entered_ns;
     const bool waits_for_unseen = by.work != nullptr && by.work->kind == WorkKind::kEventWait;
-    const bool partly_seen =
-        blocked.ahead.implicit || !process.streams_seen.complete_since(oldest - 1) || waits_for_unseen;
-    finding.doubt(partly_seen, process.streams_seen.sampled
-                                   ? "TITANTRACE_LAUNCHES=1: only some kernels and copies are recorded"
-                               : waits_for_unseen ? "the record of the event that it waits for: it is missing"
-                               : blocked.ahead.implicit
-                                   ? "streams made with cudaStreamNonBlocking, or none of it on the default stream"
-                                   : phrase("a larger TITANTRACE_STREAM_WORK: {} pieces of {} were overwritten",
-                                            grouped_digits(process.streams_seen.overwritten), rank_fact(process.rank)));
+    if (process.streams_seen.sampled) {
+        depends_on(finding, Unknown::kSomeLaunches);
+    } else if (waits_for_unseen || blocked.ahead.implicit) {
+        depends_on(finding, waits_for_unseen ? Unknown::kRecordOfEvent : Unknown::kDefaultStream);
+    } else {
+        doubt<Unknown::kLostWork>(finding, !process.streams_seen.complete_since(oldest - 1),
+                                  grouped_digits(process.streams_seen.overwritten), rank_fact(process.rank));
+    }
     // Of sends and receives no count tells how many had ended: what was called before that work may not have.
     const std::vector<int64_t>& marks_ns = process.history.marks_ns;
-    finding.doubt(
-        process.overwritten != 0 && (marks_ns.empty() || marks_ns.front() >= oldest),
-        phrase("a larger TITANTRACE_COLLECTIVES: what {} called before that work is overwritten, and it may be "
-               "behind one of these calls",
-               rank_fact(process.rank)));
-    finding.doubt(process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
-                  progress_advice(process) +
-                      ": that its stream did not reach the call is inferred from an event that did not complete");
+    doubt<Unknown::kLostBeforeWork>(
+        finding, process.overwritten != 0 && (marks_ns.empty() || marks_ns.front() >= oldest), rank_fact(process.rank));
+    doubt<Unknown::kEventUnmet>(finding,
+                                process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
+                                progress_advice(process));
 }
 
 }  // namespace

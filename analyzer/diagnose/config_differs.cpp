@@ -5,6 +5,7 @@
 
 #include "config_differences.h"
 #include "steps.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -48,7 +49,7 @@ Finding finding_of(const std::vector<ConfigDifference>& differences) {
     for (size_t i = 1; i < std::min(differences.size(), kMostTold); ++i) {
         finding.evidence.emplace_back(differences[i].text);
     }
-    finding.depends_on("a run with the same on all ranks that does not hang", Confidence::kPossible);
+    depends_on(finding, Unknown::kSettings);
     return finding;
 }
 

@@ -17,6 +17,7 @@
 #include "stack_tree.h"
 #include "thread_position.h"
 #include "uncertainty.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -148,9 +149,9 @@ void note_other_threads(const Process& process, const ThreadPosition& waiter, Fi
             in_a_call |= waits_for_gpu(process, other);
         }
     }
-    finding.doubt(in_a_call && process.overwritten != 0 && finding.confidence == Confidence::kCertain,
-                  phrase("{}: a thread of it waits for the GPU, and the entry of its call may be among them",
-                         larger_ring_text(process)));
+    doubt<Unknown::kLostCallOfThread>(
+        finding, in_a_call && process.overwritten != 0 && finding.confidence == Confidence::kCertain,
+        larger_ring_text(process));
     if (!places.empty()) {
         finding.evidence.push_back(phrase("{} waits there for another of its threads: {}", rank_fact(process.rank),
                                           fmt::format("{}", fmt::join(places, "; "))));
@@ -176,9 +177,7 @@ void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
     std::vector<int> all = finding.ranks;
     all.insert(all.end(), exiting.begin(), exiting.end());
     std::sort(all.begin(), all.end());
-    finding.doubt(true, phrase("the errors that {} ended with: if they are the same, such as a timeout over Gloo, "
-                               "the cause may be a rank that did not end",
-                               ranks_fact(all)));
+    depends_on<Unknown::kErrorsAlike>(finding, ranks_fact(all));
 }
 
 // The stack of a dead rank went with it. Where those stand that wait for it is the place in the program that it was

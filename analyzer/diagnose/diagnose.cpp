@@ -24,6 +24,7 @@
 #include "timing.h"
 #include "timing_findings.h"
 #include "told_sites.h"
+#include "unknowns.h"
 #include "witnessed_ends.h"
 #include "witnesses_alone.h"
 
@@ -48,8 +49,7 @@ void doubt_waits_of_ranks_that_skipped(std::vector<Finding>& findings) {
         const bool only_they_wait =
             !finding.waiting.empty() && std::all_of(finding.waiting.begin(), finding.waiting.end(),
                                                     [&](int rank) { return skippers.contains(rank); });
-        finding.doubt(only_they_wait, phrase("whether {} was to make this call at all: it skipped another one",
-                                             ranks_fact(finding.waiting)));
+        doubt<Unknown::kCallOfSkippers>(finding, only_they_wait, ranks_fact(finding.waiting));
     }
 }
 

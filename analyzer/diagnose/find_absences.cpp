@@ -14,6 +14,7 @@
 #include "host_threads.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
+#include "unknowns.h"
 #include "witnessed_ends.h"
 
 namespace titan::analyzer {
@@ -308,7 +309,7 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
         explained.is_cause[node] = true;
     }
     evidence.show_waits(nodes, finding);
-    finding.depends_on(phrase("stacks of {}: this recorder does not show what they do", ranks_fact(finding.ranks)));
+    depends_on<Unknown::kHostUnseen>(finding, ranks_fact(finding.ranks));
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

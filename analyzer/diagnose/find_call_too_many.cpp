@@ -11,6 +11,7 @@
 #include "host_threads.h"
 #include "run_text.h"
 #include "thread_position.h"
+#include "unknowns.h"
 #include "waits_outside.h"
 
 namespace titan::analyzer {
@@ -57,8 +58,7 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
         rank_fact(rank), node_fact(evidence.run, node), length.empty() ? "" : " ", length, node.sequence + 1 - first,
         ranks_fact(others), node.sequence - first);
     evidence.show_waits({index}, finding);
-    finding.depends_on(phrase("the program: whether {} still owe that call; then {} is right, and they are late",
-                              ranks_fact(others), rank_fact(rank)));
+    depends_on<Unknown::kOwedCall>(finding, ranks_fact(others), rank_fact(rank));
     return finding;
 }
 

@@ -9,6 +9,7 @@
 #include "host/words.h"
 #include "host_threads.h"
 #include "skipped_call.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -126,8 +127,7 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
         finding.summary = phrase(
             "{} called {}, where there were only sends and receives before, while {} {} for the same call of it, {}",
             rank, call, ranks_fact(waiting), wait, missing);
-        finding.depends_on(
-            phrase("the program: that {} means the other communicator is inferred from equal arguments", rank));
+        depends_on<Unknown::kOtherCommunicator>(finding, rank);
     } else if (node.kind == WaitKind::kPointToPoint) {
         evidence.show_waits({made, owed}, finding);
         const Sentence peer = rank_fact(node.absent.front().global_rank);
@@ -136,16 +136,13 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
                    peer, node.waiting.front().entry->kind == OpKind::kSend ? "sent to" : "received from",
                    ranks_fact(waiting), wait, missing);
         finding.evidence.push_back(phrase("{} has not made its half, and does what it always did there", peer));
-        finding.depends_on(phrase(
-            "the program: that {} means another peer is inferred from the order of its earlier calls alone", rank));
+        depends_on<Unknown::kByOwnPast>(finding, rank, "means another peer");
     } else {
         evidence.show_waits({owed, made}, finding);
         finding.summary = phrase("{} is in {}, which nobody else comes to, while {} {} for it in {}", rank, call,
                                  ranks_fact(waiting), wait, missing);
         finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
-        finding.depends_on(
-            phrase("the program: which ranks {} expects there; another rank may have skipped its side", rank),
-            Confidence::kPossible);
+        depends_on<Unknown::kExpectedToCreate>(finding, rank);
     }
     return finding;
 }

@@ -9,6 +9,7 @@
 #include "host/words.h"
 #include "ids_apart.h"
 #include "run_text.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -67,8 +68,7 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
         "{} are in the creation of {} communicators, and each of these lacks a member; all ranks are held in calls, so "
         "those who are missing in one are in another: they create them in orders that wait for each other",
         ranks_fact(finding.ranks), nodes.size());
-    finding.depends_on(
-        "the program: for which ranks each of these communicators is made; only members that came are recorded");
+    depends_on(finding, Unknown::kCreatedFor);
     evidence.tell_cause(nodes, std::move(finding), explained, findings);
 }
 

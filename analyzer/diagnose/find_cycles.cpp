@@ -19,6 +19,7 @@
 #include "later_step.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -72,7 +73,7 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
     }
     finding.ranks = std::move(ranks);
     finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
-    finding.depends_on("the order that the program intends: the few are called wrong by a vote");
+    depends_on(finding, Unknown::kOrderByVote);
     return true;
 }
 
@@ -94,18 +95,14 @@ bool choose_who_skipped(const Evidence& evidence, const std::vector<const Edge*>
         })) {
         finding.summary = phrase("{} made its side of {} later than it always did before: {}", rank_fact(rank), call,
                                  finding.summary);
-        finding.doubt(true, phrase("the program: that {} has the wrong order is inferred from that of its earlier "
-                                   "calls alone",
-                                   rank_fact(rank)));
+        depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), "has the wrong order");
         return true;
     }
     finding.kind = FindingKind::kP2pUnmatched;
     finding.summary =
         phrase("{} did not make its side of {} where it always did before: {}", rank_fact(rank), call, finding.summary);
     finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
-    finding.doubt(true,
-                  phrase("the program: that {} skipped the call is inferred from the order of its earlier calls alone",
-                         rank_fact(rank)));
+    depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), "skipped the call");
     return true;
 }
 
@@ -162,15 +159,14 @@ void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Findi
                     phrase("{} may have skipped one and made the next one as {}: without step markers that "
                            "is undecidable",
                            rank_fact(absence.global_rank), call));
-                finding.doubt(finding.confidence == Confidence::kCertain,
-                              "step markers (titan_step): they would show to which step each call belongs");
+                doubt<Unknown::kSteps>(finding, finding.confidence == Confidence::kCertain);
                 return;
             }
             finding.evidence.push_back(
                 phrase("{} has not called {}: whether it skipped the call or is late is undecidable",
                        rank_fact(absence.global_rank), call));
-            finding.doubt(finding.confidence == Confidence::kCertain,
-                          phrase("a stack of {}: would it still make {}?", rank_fact(absence.global_rank), call));
+            doubt<Unknown::kStillMakesIt>(finding, finding.confidence == Confidence::kCertain,
+                                          rank_fact(absence.global_rank), call);
             return;
         }
     }
@@ -292,17 +288,14 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
         held.push_back(held_ranks(evidence, cycle[i], cycle[(i + 1) % cycle.size()].from));
     }
     choose_culprits(evidence, cycle, held, nodes, finding);
-    finding.doubt(
-        finding.confidence == Confidence::kCertain && may_be_one_communicator(evidence, nodes),
-        "the names of these communicators: one that its ranks make from different ncclUniqueIds looks the same");
+    doubt<Unknown::kNamesOfCreations>(
+        finding, finding.confidence == Confidence::kCertain && may_be_one_communicator(evidence, nodes));
     for (const Edge& edge : cycle) {
         const bool guessed =
             edge.via.row == kNoIndex &&
             evidence.run.communicators[evidence.graph.nodes[edge.from].communicator].size != evidence.run.world_size;
-        finding.doubt(guessed && finding.confidence == Confidence::kCertain,
-                      phrase("the members of that communicator: that {} is one of them follows only from where "
-                             "the others lie",
-                             rank_fact(evidence.run.processes[edge.via.process].rank)));
+        doubt<Unknown::kMemberGuessed>(finding, guessed && finding.confidence == Confidence::kCertain,
+                                       rank_fact(evidence.run.processes[edge.via.process].rank));
     }
     tell_cycle(evidence, explained, findings, nodes, std::move(finding));
 }
@@ -328,7 +321,7 @@ void add_crossing(const Evidence& evidence, Explained& explained, std::vector<Fi
                              node_fact(evidence.run, evidence.graph.nodes[nodes[0]]),
                              node_fact(evidence.run, evidence.graph.nodes[nodes[1]]), ranks_fact(held[0]));
     evidence.show_waits(both, finding);
-    finding.depends_on("which streams the calls ran on: two that run side by side may be issued in any order");
+    depends_on(finding, Unknown::kStreamsOfCalls);
     choose_culprits(evidence, cycle, held, both, finding);
     tell_cycle(evidence, explained, findings, both, std::move(finding));
 }

@@ -8,6 +8,7 @@
 #include "run_text.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -174,7 +175,7 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         finding.hangs = !nodes.empty() || is_not_survived(evidence, mismatch);
         if (nodes.empty() && finding.hangs) {
             finding.evidence.emplace_back("no member is seen to have finished it; calls that wait before it are lost");
-            finding.doubt(true, "a larger TITANTRACE_COLLECTIVES: one of the lost calls may be what hangs");
+            depends_on(finding, Unknown::kLostCauses);
         }
     }
     lead_with_mismatches_ahead(evidence, explained, of_mismatches);

@@ -9,6 +9,7 @@
 #include "host/words.h"
 #include "run_text.h"
 #include "thread_position.h"
+#include "unknowns.h"
 #include "waits_outside.h"
 
 namespace titan::analyzer {
@@ -68,8 +69,7 @@ void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<F
                                  verb_form(ranks.size(), "waits", "wait"), place_text(first, *working_position(first)));
         finding.evidence.push_back(gil_fact(*holder, *gil_holder(*holder)));
         evidence.show_waits({index}, finding);
-        finding.depends_on(phrase("the program: whether a Python thread of {} should answer {}",
-                                  rank_fact(holder->rank), ranks_fact(ranks)));
+        depends_on<Unknown::kPythonAnswer>(finding, rank_fact(holder->rank), ranks_fact(ranks));
         evidence.tell_cause({index}, std::move(finding), explained, findings);
     }
 }

@@ -10,6 +10,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "ids_apart.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 
@@ -55,9 +56,7 @@ void add_ids_apart(const Evidence& evidence, Explained& explained, std::vector<F
     sort_unique(finding.ranks);
     finding.summary =
         phrase("{} never ends: it is made by{}", node_fact(run, evidence.graph.nodes[nodes.front()]), sides);
-    finding.doubt(true,
-                  "where each rank has its ncclUniqueId from: a store that outlives a restart may hand out that of the "
-                  "attempt before; two groups of one name, made in opposite orders, would look the same");
+    depends_on(finding, Unknown::kOriginOfIds);
     evidence.tell_cause(nodes, std::move(finding), explained, findings);
 }
 

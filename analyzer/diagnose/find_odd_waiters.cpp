@@ -93,8 +93,7 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
             }
         }
         evidence.show_waits(nodes, finding);
-        finding.depends_on("the program, or step markers (titan_step): the record does not show which call rank " +
-                           std::to_string(waiter.global_rank) + " skipped or repeated");
+        depends_on<Unknown::kSkippedOrRepeated>(finding, waiter.global_rank);
         evidence.tell_cause(nodes, std::move(finding), explained, findings);
     }
 }

@@ -10,6 +10,7 @@
 #include "explain.h"
 #include "queue_ahead.h"
 #include "stuck_nodes.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -104,9 +105,7 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
         finding.evidence.push_back(phrase(
             "the other {} members handed nothing like it to their streams, and nobody is known to have run it before",
             node.waiting.size() - 1));
-        finding.depends_on(
-            "TITANTRACE_GPU_PROGRESS=writes: how far the streams got is not recorded, and the call itself may hang",
-            Confidence::kPossible);
+        depends_on(finding, Unknown::kStreamsUnseen);
         explained.is_cause[index] = true;
         evidence.add_victims({index}, finding);
         findings.push_back(std::move(finding));

@@ -9,6 +9,7 @@
 #include "rank_state.h"
 #include "refused_calls.h"
 #include "uncertainty.h"
+#include "unknowns.h"
 #include "witnessed_ends.h"
 
 namespace titan::analyzer {
@@ -25,11 +26,9 @@ void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findin
     for (const Process& process : evidence.run.processes) {
         finding.since_ns = std::min(finding.since_ns, process.now_ns);
     }
-    finding.doubt(witnessed_first(evidence.run) != rank, "a log that says whether it ended before the others");
+    doubt<Unknown::kEndOrder>(finding, witnessed_first(evidence.run) != rank);
     const Testimony* end = witnessed_end(evidence.run, rank);
-    finding.doubt(
-        end != nullptr && end->rank_by_task,
-        phrase("what task {} is: it may be a launcher of several ranks, and none of them {}", rank, rank_fact(rank)));
+    doubt<Unknown::kRankOfTask>(finding, end != nullptr && end->rank_by_task, rank, rank_fact(rank));
     findings.push_back(std::move(finding));
 }
 
@@ -120,13 +119,10 @@ void add_other_deaths(const Evidence& evidence, const Explained& explained, std:
         if (unsure != nullptr) {
             doubt_end(*unsure, finding);
         }
-        finding.doubt(waited, phrase("whether {} ended before the ranks that ended without a failure: {} in a call "
-                                     "with others, and a launcher ends all when one ends",
-                                     ranks_fact(finding.ranks), verb_form(count, "it was", "they were")));
-        finding.doubt(failed && refusal.empty(),
-                      phrase("the error that {} ended with, in {} own stderr: a check that compares the calls of "
-                             "all ranks (TORCH_DISTRIBUTED_DEBUG=DETAIL) fails on each of them, whoever is wrong",
-                             ranks_fact(finding.ranks), verb_form(count, "its", "their")));
+        doubt<Unknown::kEndedByLauncher>(finding, waited, ranks_fact(finding.ranks),
+                                         verb_form(count, "it was", "they were"));
+        doubt<Unknown::kErrorOfAll>(finding, failed && refusal.empty(), ranks_fact(finding.ranks),
+                                    verb_form(count, "its", "their"));
         findings.push_back(std::move(finding));
     }
 }

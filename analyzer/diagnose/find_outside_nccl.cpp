@@ -9,6 +9,7 @@
 #include "outside_nccl.h"
 #include "run_text.h"
 #include "thread_position.h"
+#include "unknowns.h"
 #include "waits_outside.h"
 
 namespace titan::analyzer {
@@ -191,8 +192,7 @@ void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vect
     if (!explained.died_waiting.empty()) {
         finding.evidence.emplace_back("those who have exited made no further call before their error");
     }
-    finding.depends_on(phrase("the program: whether {} should be in the same call; its group is not recorded",
-                              ranks_fact(wait->elsewhere)),
+    finding.depends_on(settled_by<Unknown::kGroupOutside>(ranks_fact(wait->elsewhere)),
                        wait->waited_ns < kGlooTimeoutNs ? Confidence::kPossible : Confidence::kLikely);
     findings.push_back(std::move(finding));
 }

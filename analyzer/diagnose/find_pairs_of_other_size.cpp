@@ -12,6 +12,7 @@
 #include "host/words.h"
 #include "run_text.h"
 #include "stuck_nodes.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -84,8 +85,7 @@ void show(const Evidence& evidence, Explained& explained, const Pair& pair, Find
 Finding undecidable(const Evidence& evidence, Explained& explained, const Pair& pair) {
     Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, pair.node);
     finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
-    finding.depends_on("the program: of a pair that differs, the record cannot show which size is meant",
-                       Confidence::kPossible);
+    depends_on(finding, Unknown::kSizeOfPair);
     finding.summary = phrase("the two sides of {} pass different sizes; which one is wrong is undecidable",
                              node_fact(evidence.run, evidence.graph.nodes[pair.node]));
     show(evidence, explained, pair, finding);
@@ -119,8 +119,7 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
     } else {
         finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(rank)));
     }
-    finding.depends_on(by_its_past ? "the program: which size is meant is inferred from earlier calls"
-                                   : "the program: it shows which size is meant");
+    depends_on(finding, by_its_past ? Unknown::kSizeByPast : Unknown::kSizeMeant);
     return finding;
 }
 

@@ -12,6 +12,7 @@
 #include "skipped_call.h"
 #include "stuck_nodes.h"
 #include "uncertainty.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -91,8 +92,7 @@ void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, 
         "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
         "wait",
         ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
-    finding.depends_on("TITANTRACE_GPU_PROGRESS=writes: how far each stream got is not recorded",
-                       Confidence::kPossible);
+    depends_on(finding, Unknown::kStreamsUnseen);
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

@@ -9,6 +9,7 @@
 
 #include "host/words.h"
 #include "run_text.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -142,7 +143,7 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
                                          rank_fact(finding.ranks.front()), where, first)
                                 : phrase("{} passes other sizes than {} in {}: {}", rank_fact(finding.ranks.front()),
                                          ranks_fact(others), where, first);
-        finding.doubt(!alone, "the program: it shows which size is meant");
+        doubt<Unknown::kSizeMeant>(finding, !alone);
     } else {
         for (const size_t part : concerned) {
             finding.ranks.push_back(rank_of(run, call, part));
@@ -154,8 +155,7 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
                          where, first)
                 : phrase("{} pairs of ranks pass different sizes in {}, one of them: {}; who is wrong is undecidable",
                          pairs.differ.size(), where, first);
-        finding.depends_on("the program: of a pair that differs, the record cannot show which size is meant",
-                           Confidence::kPossible);
+        depends_on(finding, Unknown::kSizeOfPair);
     }
     for (size_t i = 1; i < std::min(pairs.differ.size(), kMostPairs); ++i) {
         finding.evidence.push_back(pair_fact(run, call, pairs.differ[i]));
@@ -215,8 +215,8 @@ bool judge_sums(const Run& run, const Call& call, Finding& finding) {
                              call_fact(run, call.communicator, OpKind::kAllToAll, call.sequence), grouped_digits(sent),
                              grouped_digits(received),
                              wrong.size() == call.parts.size() ? "; whose sizes are wrong is undecidable" : "");
-    finding.doubt(true, "the sizes for each peer, which the record does not hold");
-    finding.doubt(wrong.size() == call.parts.size(), "a majority that passes one size", Confidence::kPossible);
+    depends_on(finding, Unknown::kPeerSizes);
+    doubt<Unknown::kSizeOfMost>(finding, wrong.size() == call.parts.size());
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 
@@ -30,7 +31,7 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     finding.summary =
         phrase("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_fact(finding.ranks),
                verb_form(finding.ranks.size(), "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[oldest]));
-    finding.depends_on("dumps of all ranks, made at one time", Confidence::kPossible);
+    depends_on(finding, Unknown::kDumpsOfOneTime);
     evidence.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
 }

@@ -8,6 +8,7 @@
 #include "ends.h"
 #include "host/words.h"
 #include "run_text.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -55,9 +56,7 @@ void add_evidence_of_halt(const Run& run, const Halted& halted, Finding& finding
             finding.evidence.push_back(evidence_of_halt(run, *process));
         }
         if (process->ending.halt == Halt::kSilent && finding.would_confirm.empty()) {
-            finding.doubt(true, phrase("what kept {} from running (SIGSTOP, a debugger, the freezer, no processor): "
-                                       "titan-dump while the job hangs tells",
-                                       rank_fact(rank)));
+            depends_on<Unknown::kKeptFromRunning>(finding, rank_fact(rank));
         }
     }
 }

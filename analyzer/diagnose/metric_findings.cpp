@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/words.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -70,8 +71,7 @@ void add_finding(const std::string& name, const std::vector<Report>& reports, st
     finding.ranks = ranks_of(at_first);
     finding.since_ns = first.metric->bad_since.at_ns;
     // Which of them was first is not known where older values are gone.
-    finding.doubt(first.metric->bad_from_start && at_first.size() < reports.size(),
-                  "a dump from before: the oldest value on record is not a number already");
+    doubt<Unknown::kOldestValue>(finding, first.metric->bad_from_start && at_first.size() < reports.size());
     finding.summary = phrase("metric {} is {} on {} {}", name, first.metric->last_value, ranks_fact(finding.ranks),
                              since_text(first));
     if (!later.empty()) {

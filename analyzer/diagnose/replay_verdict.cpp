@@ -7,6 +7,7 @@
 #include "explain.h"
 #include "host/words.h"
 #include "steps.h"
+#include "unknowns.h"
 #include "what_if.h"
 
 namespace titan::analyzer {
@@ -483,7 +484,7 @@ void replay_verdict(const Evidence& evidence, std::vector<Finding>& findings) {
     head.evidence.push_back(phrase("replayed: {}{}, {} of {} would still wait, {} in {}", best.remedy->words, beside,
                                    still.size(), counted(ranks.size(), "rank"), rank_fact(still.front()), place));
     // That a play contradicts what is inferred anyway leaves little of it.
-    head.depends_on(phrase("what else keeps {} from ending", place),
+    head.depends_on(settled_by<Unknown::kElse>(place),
                     head.confidence == Confidence::kCertain ? Confidence::kLikely : Confidence::kPossible);
 }
 

@@ -11,6 +11,7 @@
 #include "host_threads.h"
 #include "long_waits.h"
 #include "run_text.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -140,8 +141,7 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         finding.summary =
             phrase("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(first->rank),
                    node_fact(evidence.run, *owed), rank_fact(peer), duration_fact(longest_wait_ns(*owed)));
-        finding.depends_on(phrase("stacks of {}: it may wait for the other ranks in something that is not recorded",
-                                  rank_fact(first->rank)));
+        depends_on<Unknown::kWaitsUnrecorded>(finding, rank_fact(first->rank));
         findings.push_back(std::move(finding));
     }
 }

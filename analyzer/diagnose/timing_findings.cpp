@@ -18,6 +18,7 @@
 #include "run_text.h"
 #include "slow_causes.h"
 #include "timing.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
@@ -253,7 +254,7 @@ Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, 
     finding.next = next_step(cause);
     finding.cost_share = cause.share();
     finding.confidence = Confidence::kLikely;
-    finding.doubt(!slow.missing.empty(), "records of all ranks, steps and launches", Confidence::kPossible);
+    doubt<Unknown::kSlowRecords>(finding, !slow.missing.empty());
     if (finding.confidence == Confidence::kLikely) {
         finding.would_confirm.emplace_back("a run without that: this is a replay of what was recorded");
     }

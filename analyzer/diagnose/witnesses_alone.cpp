@@ -1,6 +1,7 @@
 #include "witnesses_alone.h"
 
 #include "host/words.h"
+#include "unknowns.h"
 #include "watchdogs_alone.h"
 #include "witnessed_ends.h"
 
@@ -89,8 +90,7 @@ void doubt_those_who_waited(const Run& run, std::vector<Finding>& findings) {
                             std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), said.rank);
         for (Finding& finding : findings) {
             if (waited && std::binary_search(finding.ranks.begin(), finding.ranks.end(), said.rank)) {
-                finding.doubt(true, phrase("the dump or ring of {}: its log says that it waited, too ({})",
-                                           rank_fact(said.rank), said.text));
+                depends_on<Unknown::kWaitedByItsLog>(finding, rank_fact(said.rank), said.text);
             }
         }
     }
@@ -153,8 +153,7 @@ void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
         for (Finding& finding : findings) {
             if (finding.hangs) {
                 finding.evidence.push_back(quoted(said));
-                finding.depends_on(phrase("the dump or ring of {}: NCCL's RAS considers it dead", rank_fact(said.rank)),
-                                   Confidence::kPossible);
+                depends_on<Unknown::kDeadForRas>(finding, rank_fact(said.rank));
             }
         }
         return;

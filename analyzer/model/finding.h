@@ -106,16 +106,11 @@ struct Finding {
     // What a rank does of which no dump and no ring is there.
     void note_no_record(int rank) { rank_state[rank] = brief_state[rank] = "no dump and no ring: unknown"; }
     // Adds a fact that the finding depends on and that is not known, put as what would settle it: the finding is no
-    // surer than its weakest fact.
+    // surer than its weakest fact. The facts are in diagnose/unknowns.def.
     void depends_on(const Sentence& unknown, Confidence at_most = Confidence::kLikely) {
         confidence = std::min(confidence, at_most);
         if (std::find(would_confirm.begin(), would_confirm.end(), unknown) == would_confirm.end()) {
             would_confirm.push_back(unknown);
-        }
-    }
-    void doubt(bool doubtful, const Sentence& unknown, Confidence at_most = Confidence::kLikely) {
-        if (doubtful) {
-            depends_on(unknown, at_most);
         }
     }
 };
