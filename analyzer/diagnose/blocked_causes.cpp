@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "break_tie.h"
 #include "explain.h"
 #include "host/words.h"
 #include "uncertainty.h"
@@ -92,6 +93,9 @@ void report_blocked(const Evidence& evidence, Explained& explained, std::vector<
         explain_blocked(evidence.run, evidence.graph.nodes[key.first], blocked, finding);
         doubt_blocker(evidence, evidence.graph.nodes[key.first], *blocked.front(), place.by, finding);
         doubt_short_wait(evidence.run, evidence.graph.nodes[key.first], finding);
+        if (finding.confidence == Confidence::kPossible && break_tie(evidence, nodes, finding)) {
+            finding.kind = FindingKind::kP2pUnmatched;
+        }
         for (const uint32_t node : nodes) {
             explained.is_cause[node] = true;
         }

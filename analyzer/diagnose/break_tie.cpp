@@ -9,8 +9,6 @@
 
 namespace titan::analyzer {
 
-// Among ranks that wait for each other, suspects the one whose calls differ from those of its role, or from its own
-// past.
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding) {
     // If streams are recorded, we know more than the order of calls: a certain finding needs no tie-break.
     const bool by_order_alone = std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
@@ -24,20 +22,29 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     for (const uint32_t node : nodes) {
         communicators.insert(evidence.graph.nodes[node].communicator);
     }
-    const auto odd = only_edit(evidence.run, finding.ranks, {communicators.begin(), communicators.end()});
+    const std::optional<Edit> odd =
+        evidence.edits.size() == 1
+            ? evidence.edits.front()
+            : only_edit_of_own_past(evidence.run, finding.ranks, {communicators.begin(), communicators.end()});
     if (!odd) {
         return false;
     }
     const Process& process = evidence.run.processes[odd->process];
     const CallSignature& made = process.history[odd->place];
     const CallSignature& expected = odd->instead.front();
+    const Sentence told = odd->siblings.empty()
+                              ? phrase("{} called {} where it always called {} after the same calls before",
+                                       rank_fact(process.rank), op_text(made.kind), op_text(expected.kind))
+                              : phrase("{} called {} where {}, which {} the same part, called {}",
+                                       rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->siblings),
+                                       verb_form(odd->siblings.size(), "plays", "play"), op_text(expected.kind));
+    const bool is_ring = finding.kind == FindingKind::kOrderInversion || finding.kind == FindingKind::kP2pCycle;
+    if (!is_ring || std::find(finding.ranks.begin(), finding.ranks.end(), process.rank) == finding.ranks.end()) {
+        finding.summary = phrase("{}; {}", told, finding.summary);
+    } else {
+        finding.evidence.push_back(told);
+    }
     finding.ranks = {process.rank};
-    finding.evidence.push_back(odd->siblings.empty()
-                                   ? phrase("{} called {} where it always called {} after the same calls before",
-                                            rank_fact(process.rank), op_text(made.kind), op_text(expected.kind))
-                                   : phrase("{} called {} where {}, which {} the same part, called {}",
-                                            rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->siblings),
-                                            verb_form(odd->siblings.size(), "plays", "play"), op_text(expected.kind)));
     finding.confidence =
         std::min(finding.confidence, odd->siblings.empty() ? Confidence::kPossible : Confidence::kLikely);
     return true;

@@ -8,8 +8,8 @@
 
 namespace titan::analyzer {
 
-// Among ranks that wait for each other, suspects the one whose calls differ from those of its role, or from its own
-// past.
+// Where ranks wait for each other, or nothing tells for what, suspects the only rank of the job whose calls differ from
+// those of its role, or the one of these whose calls differ from its own past.
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding);
 
 // It waits in a call other than what its process always made in its place before.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "causes.h"
+#include "expected.h"
 #include "finding.h"
 #include "match.h"
 #include "run.h"
@@ -45,6 +46,7 @@ struct Evidence {
           graph(build_wait_graph(run, mismatches)),
           hang_of(find_hangs(run, graph, options)),
           components(find_components(graph)),
+          edits(is_any_hang() ? edits_beside_siblings(run) : std::vector<Edit>()),
           process_of_rank(run) {}
 
     const Run& run;
@@ -53,9 +55,13 @@ struct Evidence {
     const WaitGraph graph;
     const std::vector<Hang> hang_of;         // index: node
     const std::vector<uint32_t> components;  // index: node
+    const std::vector<Edit> edits;           // beside siblings; none where nothing hangs
     const RankIndex process_of_rank;
 
     bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }
+    bool is_any_hang() const {
+        return std::any_of(hang_of.begin(), hang_of.end(), [](Hang hang) { return hang != Hang::kNone; });
+    }
     // When the first of its waiters came.
     int64_t since(uint32_t node) const;
     // Of these nodes, at least one, that whose first waiter came first.

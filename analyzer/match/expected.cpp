@@ -1,7 +1,6 @@
 #include "expected.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <tuple>
 
@@ -180,7 +179,7 @@ constexpr size_t kMostSiblings = 4;  // more of one role add nothing
 // A call, without what differs between ranks of one role.
 struct Token {
     uint32_t place;
-    uint8_t group;  // index among the communicators asked for
+    uint32_t group;
     OpKind kind;
     int32_t offset;  // distance of the peer, in communicator ranks
     bool operator==(const Token& other) const {
@@ -188,16 +187,17 @@ struct Token {
     }
 };
 
+// What the calls of ranks with the same role have in common.
 class Comparison {
   public:
-    Comparison(const Run& run, const std::vector<uint32_t>& communicators)
-        : run_(run), group_(run.communicators.size()) {
-        for (uint32_t index = 0; index < run.communicators.size(); ++index) {
-            for (size_t i = 0; i < communicators.size() && group_[index] == 0; ++i) {
-                if (index == communicators[i] || are_siblings(run, communicators[i], index)) {
-                    group_[index] = static_cast<uint8_t>(i + 1);
-                }
-            }
+    explicit Comparison(const Run& run) : run_(run) {
+        std::map<std::pair<std::string, int32_t>, uint32_t> roles;
+        for (const Communicator& communicator : run.communicators) {
+            const auto next = static_cast<uint32_t>(roles.size() + 1);
+            group_.push_back(roles.try_emplace({role_text(communicator), communicator.size}, next).first->second);
+        }
+        for (uint32_t index = 0; index < run.processes.size(); ++index) {
+            with_role_[role_of(run.processes[index])].push_back(index);
         }
     }
 
@@ -207,7 +207,7 @@ class Comparison {
         for (uint32_t place = first_place; place < history.size(); ++place) {
             const CallSignature& call = history[place];
             const bool p2p = format::class_of(call.kind) == format::OpClass::p2p;
-            if (call.captured || !is_compared(process, call)) {
+            if (call.captured || !format::moves_data(call.kind) || group_of(process, call.row) == 0) {
                 continue;
             }
             const Member& member = process.members[call.row];
@@ -221,10 +221,8 @@ class Comparison {
     // Ranks in the same place of the grid but for the data-parallel axis: they make the same calls.
     std::vector<uint32_t> siblings_of(uint32_t index) const {
         std::vector<uint32_t> siblings;
-        const Process& process = run_.processes[index];
-        for (uint32_t other = 0; other < run_.processes.size() && siblings.size() < kMostSiblings; ++other) {
-            if (other != index && groups_of(run_.processes[other]) == groups_of(process) &&
-                stage_of(run_, run_.processes[other].rank) == stage_of(run_, process.rank)) {
+        for (const uint32_t other : with_role_.at(role_of(run_.processes[index]))) {
+            if (other != index && siblings.size() < kMostSiblings) {
                 siblings.push_back(other);
             }
         }
@@ -254,30 +252,26 @@ class Comparison {
         return start;
     }
 
-    // A call that moves data on one of the communicators asked for.
-    bool is_compared(const Process& process, const CallSignature& call) const {
-        return format::moves_data(call.kind) && group_of(process, call.row) != 0;
-    }
-
   private:
-    uint8_t group_of(const Process& process, uint32_t row) const {
+    using Role = std::pair<std::vector<uint32_t>, int32_t>;  // groups, stage
+
+    uint32_t group_of(const Process& process, uint32_t row) const {
         const uint32_t communicator = row == kNoIndex ? kNoIndex : process.members[row].communicator;
-        return communicator == kNoIndex ? uint8_t{0} : group_[communicator];
+        return communicator == kNoIndex ? 0 : group_[communicator];
     }
 
-    std::vector<uint8_t> groups_of(const Process& process) const {
-        std::vector<uint8_t> groups;
+    Role role_of(const Process& process) const {
+        std::vector<uint32_t> groups;
         for (uint32_t row = 0; row < process.members.size(); ++row) {
-            if (const uint8_t group = group_of(process, row); group != 0) {
-                groups.push_back(group);
-            }
+            groups.push_back(group_of(process, row));
         }
         std::sort(groups.begin(), groups.end());
-        return groups;
+        return {std::move(groups), stage_of(run_, process.rank)};
     }
 
     const Run& run_;
-    std::vector<uint8_t> group_;  // index: communicator; 0: not asked for
+    std::vector<uint32_t> group_;  // index: communicator; those of one role have one number
+    std::map<Role, std::vector<uint32_t>> with_role_;
 };
 
 // All siblings agree with each other, and none with this rank.
@@ -311,16 +305,25 @@ std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& compa
     return edit;
 }
 
-// The newest of its calls on these communicators that is clearly another one than always before.
-std::optional<Edit> edit_of_own_past(const Run& run, const Comparison& comparison, uint32_t index) {
+// The newest of its calls on these communicators, or on others of their roles, that is clearly another one than always
+// before.
+std::optional<Edit> edit_of_own_past(const Run& run, const std::vector<uint32_t>& communicators, uint32_t index) {
     constexpr size_t kLookedAt = 64;
     constexpr size_t kLeastContext = 6;
     const Process& process = run.processes[index];
+    std::vector<bool> is_compared;  // index: row
+    for (const Member& member : process.members) {
+        is_compared.push_back(std::any_of(communicators.begin(), communicators.end(), [&](uint32_t one) {
+            return member.communicator == one ||
+                   (member.communicator != kNoIndex && are_siblings(run, one, member.communicator));
+        }));
+    }
     const Past past(process, newest_places(process.history, [&](const CallSignature& call) {
-                        return comparison.is_compared(process, call);
+                        return format::moves_data(call.kind) && call.row != kNoIndex && is_compared[call.row];
                     }));
     for (size_t i = past.size(); i-- > 1 && past.size() - i <= kLookedAt;) {
         if (auto edit = past.edit_at(i); edit && edit->context >= kLeastContext) {
+            edit->process = index;
             return edit;
         }
     }
@@ -329,31 +332,36 @@ std::optional<Edit> edit_of_own_past(const Run& run, const Comparison& compariso
 
 }  // namespace
 
-std::optional<Edit> only_edit(const Run& run, const std::vector<int>& ranks,
-                              const std::vector<uint32_t>& communicators) {
+std::vector<Edit> edits_beside_siblings(const Run& run) {
+    constexpr size_t kMostRanks = 1024;
+    std::vector<Edit> edits;
+    if (run.processes.size() > kMostRanks) {
+        return edits;
+    }
+    const Comparison comparison(run);
+    for (uint32_t index = 0; index < run.processes.size(); ++index) {
+        if (auto edit = edit_beside_siblings(run, comparison, index)) {
+            edit->process = index;
+            edits.push_back(*std::move(edit));
+        }
+    }
+    return edits;
+}
+
+std::optional<Edit> only_edit_of_own_past(const Run& run, const std::vector<int>& ranks,
+                                          const std::vector<uint32_t>& communicators) {
     constexpr size_t kMostRanks = 8;
-    if (ranks.size() > kMostRanks) {
-        return std::nullopt;
-    }
-    const Comparison comparison(run, communicators);
-    for (const auto method : std::array{edit_beside_siblings, edit_of_own_past}) {
-        std::optional<Edit> only;
-        size_t edits = 0;
-        for (uint32_t index = 0; index < run.processes.size(); ++index) {
-            if (std::find(ranks.begin(), ranks.end(), run.processes[index].rank) == ranks.end()) {
-                continue;
+    std::optional<Edit> only;
+    for (uint32_t index = 0; ranks.size() <= kMostRanks && index < run.processes.size(); ++index) {
+        const bool asked = std::find(ranks.begin(), ranks.end(), run.processes[index].rank) != ranks.end();
+        if (auto edit = asked ? edit_of_own_past(run, communicators, index) : std::nullopt) {
+            if (only) {
+                return std::nullopt;
             }
-            if (auto edit = method(run, comparison, index)) {
-                only = std::move(edit);
-                only->process = index;
-                ++edits;
-            }
-        }
-        if (edits == 1) {
-            return only;
+            only = std::move(edit);
         }
     }
-    return std::nullopt;
+    return only;
 }
 
 }  // namespace titan::analyzer

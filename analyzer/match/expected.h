@@ -68,9 +68,12 @@ const CallSignature* expected_next(const Process& process);
 // The same of the collective that a member makes at `sequence`.
 const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence);
 
-// The edit of the only one among `ranks` (global) that has one in its calls on these communicators; none where several
-// or none have. Siblings of the communicators count as the same.
-std::optional<Edit> only_edit(const Run& run, const std::vector<int>& ranks,
-                              const std::vector<uint32_t>& communicators);
+// The edits of ranks whose calls differ from those of all ranks with the same role, which agree with each other: the
+// first of each.
+std::vector<Edit> edits_beside_siblings(const Run& run);
+// The edit of the only one among `ranks` (global) that has one in its calls on these communicators, by what it did
+// before; none where several or none have. Siblings of the communicators count as the same.
+std::optional<Edit> only_edit_of_own_past(const Run& run, const std::vector<int>& ranks,
+                                          const std::vector<uint32_t>& communicators);
 
 }  // namespace titan::analyzer
