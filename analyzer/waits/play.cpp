@@ -241,7 +241,8 @@ void Score::add_calls(uint32_t process, const std::vector<Progress>& progress, s
         }
         auto unit = static_cast<uint32_t>(units.size());
         if (entry.group != 0 || entry.replay != 0) {
-            unit = together.try_emplace({entry.group, entry.replay}, unit).first->second;
+            // A launch is one, also where it has groups among its collectives.
+            unit = together.try_emplace({entry.replay == 0 ? entry.group : 0, entry.replay}, unit).first->second;
         }
         if (unit == units.size()) {
             add_unit(process);

@@ -334,6 +334,7 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
     if (captured) {
         queued.sequence = kNoSequence;
         host.graphs[graph].push_back(action);
+        host.graphs[graph].back().group = thread.group_depth != 0 ? ring.header().groups : 0;
     } else if (p2p) {
         const bool send = action.op == OpKind::kSend;
         queued.sequence = host.p2p_counts[{action.communicator, send, action.peer}]++;
@@ -378,8 +379,10 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
         return;
     }
     if (replay != 0) {
+        constexpr uint64_t kNoOtherGroup = 1 << 20;
         entry.flags |= kReplayed;
         entry.launch = host.launches;
+        entry.group = action.group == 0 ? 0 : replay * kNoOtherGroup + action.group;
         host.queue(action.stream, {.calls = {queued}, .launch = entry.launch, .replayed = true});
         return;
     }

@@ -54,6 +54,7 @@ struct Action {
     bool fails = false;           // the call returns an error
     int64_t noted_late_ms = 0;    // the observer of the GPU comes so late to its end
     format::WorkKind work{};      // kWork: `text` is the kernel's name, `count` its bytes or blocks
+    uint64_t group = 0;           // of a call in a graph: that of its capture
     uint64_t object = 0;          // event; capture and replay: the number of the graph; kSync: not 0 for
                                   // another device
     // Of a call in a Flight Recorder file that is written without a play: it is "pending" or "started" there, else
