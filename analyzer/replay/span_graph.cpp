@@ -57,8 +57,9 @@ class SpanGraphBuilder {
         int32_t last = INT32_MAX;
         for (uint32_t p = 0; p < run_.processes.size(); ++p) {
             const Process& process = run_.processes[p];
-            if (!process.members.empty()) {
-                return false;  // it calls NCCL: step_graph.h
+            // Of ranks that call NCCL the calls tell (step_graph.h), and a host that a GPU keeps waiting is not late.
+            if (!process.members.empty() || process.gpu_progress) {
+                return false;
             }
             if (process.steps.empty() || process.steps_by_period || process.step_spans.empty()) {
                 continue;

@@ -1,5 +1,5 @@
 // The graph of a job of which no call is on record (Gloo, MPI, JAX on CPUs): its ranks meet once a step, where they
-// leave a span at the same moment that they come to at different ones.
+// leave a span at the same moment that they come to at different ones. Of hosts alone: what a GPU hides is no cause.
 #pragma once
 
 #include <optional>

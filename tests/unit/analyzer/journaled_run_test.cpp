@@ -37,6 +37,7 @@ struct JournaledRank {
     uint64_t begins_s = 0;
     int pid = 0;
     std::string role{};
+    format::GpuProgressMethod gpu = format::GpuProgressMethod::kOff;
 };
 
 using Texts = std::vector<std::string>;
@@ -136,6 +137,7 @@ std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
         ring.header().first_anchor.realtime_ns += rank.begins_s * synth::kSecond;
         ring.header().last_anchor = ring.header().first_anchor;
         ring.header().step = kSteps - 1;
+        ring.header().gpu_progress = rank.gpu;
         ring.header().step_ticks = ring.header().heartbeat_ticks = markers.now();
         // Two blocks, and one that tells the end alone.
         const size_t half = markers.all.size() / 2;
@@ -192,6 +194,15 @@ TEST_CASE("whoever loads data for long makes the others wait where they all leav
     }
 }
 
+TEST_CASE("what a GPU may hide is no cause") {
+    const Run run = load({{.rank = 0, .gpu = format::GpuProgressMethod::kWrites},
+                          {.rank = 1, .data_ms = 29, .gpu = format::GpuProgressMethod::kWrites}});
+    const Diagnosis diagnosis = diagnose(run);
+    CHECK(diagnosis.findings.empty());
+    CHECK(diagnosis.slow.empty());
+    CHECK(!diagnosis.ended.empty());
+}
+
 TEST_CASE("and while the job runs, that is a finding") {
     const Run run = load({{.rank = 0, .state = format::ProcessState::kRunning},
                           {.rank = 1, .data_ms = 29, .state = format::ProcessState::kRunning}});
@@ -205,7 +216,7 @@ TEST_CASE("what a journal does not tell is said") {
     const Run run = load({{.rank = 0}, {.rank = 1, .state = format::ProcessState::kRunning}});
     const Diagnosis diagnosis = diagnose(run);
     CHECK(outcome_of(diagnosis) == Outcome::kCannotTell);
-    CHECK(diagnosis.cannot_tell.find("only the journal of rank 1 is left: it goes to ") == 0);
+    CHECK(diagnosis.cannot_tell.find("of rank 1 only a journal is there: it goes to ") == 0);
     CHECK(diagnosis.ended.empty());
 }
 
