@@ -80,7 +80,7 @@ class Metrics(harness.Case):
 
     def test_overwritten_steps_are_not_missing_ones(self):
         """Rank 0 marks less, and its record reaches back to the first step."""
-        self.train(30, TITANTRACE_MARKERS=256)
+        self.train(30, TITANTRACE_MARKERS=256, TITANTRACE_JOURNAL_MIB=0)
         rows = self.rows("--name", "loss")
         self.assertEqual((rows[0, "loss"]["ranks_reported"], rows[0, "loss"]["ranks_not_on_record"]), (1, [1, 2]))
         self.assertEqual({tuple(row["ranks_missing"]) for row in rows.values()}, {()})
@@ -92,7 +92,7 @@ class Metrics(harness.Case):
 
     def test_where_the_first_values_are_overwritten(self):
         """Four steps are left: which rank was first is not known."""
-        self.train(30, TITANTRACE_MARKERS=32)
+        self.train(30, TITANTRACE_MARKERS=32, TITANTRACE_JOURNAL_MIB=0)
         finding, = self.place.analyze(self.place.dumps).json["findings"]
         self.assertEqual((finding["kind"], finding["ranks"], finding["confidence"]),
                          ("metric_not_finite", [0, 1, 2], "certain"))
