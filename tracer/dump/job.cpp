@@ -402,14 +402,14 @@ uint32_t take_journal_number() {
     return member.segment == nullptr ? 0 : member.segment->journal_files.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool note_markers(bool has_own) {
-    if (member.segment == nullptr) {
-        return has_own;
-    }
-    if (has_own) {
+bool node_has_markers() {
+    return member.segment != nullptr && member.segment->has_markers.load(std::memory_order_relaxed) != 0;
+}
+
+void note_markers() {
+    if (member.segment != nullptr) {
         member.segment->has_markers.store(1, std::memory_order_relaxed);
     }
-    return has_own || member.segment->has_markers.load(std::memory_order_relaxed) != 0;
 }
 
 bool begin_leaving() {

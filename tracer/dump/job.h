@@ -88,8 +88,9 @@ void note_dump_at_end();
 std::span<JobProcess> job_processes();
 // The number of the node's next file of the journal.
 uint32_t take_journal_number();
-// Whether a process of the node has marked something: this one, now, or any before. Only such a node keeps a journal.
-bool note_markers(bool has_own);
+// Whether a process of the node has marked something, as it notes: only such a node keeps a journal.
+bool node_has_markers();
+void note_markers();
 
 // A clean end, in two steps. From the first on, another process speaks for the node; it tells whether none is left to.
 bool begin_leaving();

@@ -244,24 +244,25 @@ void wake_journal() {
 // Labels do not count, which the tracer sets itself, nor do NVTX ranges, which libraries have: no place of the program
 // calls those.
 bool has_marked(Session& session) {
-    const uint64_t head = session.markers.head();
-    const uint64_t oldest = head - std::min(head, session.markers.slots());
-    uint64_t ticket = std::max(looked_at.load(std::memory_order_relaxed), oldest);
+    uint64_t next = looked_at.load(std::memory_order_relaxed);
     bool found = false;
-    for (; ticket != head && !found; ++ticket) {
-        const format::MarkerEntry* const marker = session.markers.find(ticket);
-        if (marker == nullptr) {
-            break;  // it is being written
-        }
-        found = marker->site != 0 && marker->kind != format::MarkerKind::kLabel;
-    }
-    looked_at.store(ticket, std::memory_order_relaxed);
+    session.markers.visit_since(next, [&found](const format::MarkerEntry& marker) {
+        found = marker.site != 0 && marker.kind != format::MarkerKind::kLabel;
+        return !found;
+    });
+    looked_at.store(next, std::memory_order_relaxed);
     return found;
 }
 
 // A job that marks nothing gets no thread and no file.
 bool keeps_journal(Session& session) {
-    return session.config.journal_mib != 0 && in_job() && note_markers(has_marked(session));
+    if (session.config.journal_mib == 0 || !in_job()) {
+        return false;
+    }
+    if (!node_has_markers() && has_marked(session)) {
+        note_markers();
+    }
+    return node_has_markers();
 }
 
 }  // namespace

@@ -67,6 +67,21 @@ class Ring {
         Slot& slot = slots_[ticket & mask_];
         return holds(slot, ticket) ? &slot : nullptr;
     }
+    // Calls visit(slot) for each slot from ticket `next` on that is still there, oldest first, until visit says false
+    // or a slot is being written. `next` becomes the ticket behind the last one that was visited. For readers that come
+    // again and again.
+    template <typename Visit>
+    void visit_since(uint64_t& next, Visit&& visit) {
+        const uint64_t end = head();
+        const uint64_t oldest = end > slots() ? end - slots() : 0;
+        next = next > oldest ? next : oldest;
+        for (const Slot* slot = nullptr; next != end && (slot = find(next)) != nullptr;) {
+            ++next;
+            if (!visit(*slot)) {
+                return;
+            }
+        }
+    }
     static bool holds(Slot& slot, uint64_t ticket) {
         return std::atomic_ref(slot.slot_sequence).load(std::memory_order_acquire) == 2 * ticket + 2;
     }

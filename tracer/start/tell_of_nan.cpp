@@ -38,18 +38,16 @@ void tell(const Session& session, const MarkerEntry& marker) {
 }  // namespace
 
 void tell_of_nan(Session& session) {
-    const uint64_t head = session.markers.head();
-    next_marker = std::max(next_marker, head - std::min(head, session.markers.slots()));
-    for (; next_marker != head && !is_told; ++next_marker) {
-        const MarkerEntry* const marker = session.markers.find(next_marker);
-        if (marker == nullptr) {
-            return;  // it is being written
-        }
-        if (is_nan(*marker)) {
-            is_told = true;
-            tell(session, *marker);
-        }
+    if (is_told) {
+        return;
     }
+    session.markers.visit_since(next_marker, [&session](const MarkerEntry& marker) {
+        is_told = is_nan(marker);
+        if (is_told) {
+            tell(session, marker);
+        }
+        return !is_told;
+    });
 }
 
 void forget_nan() {
