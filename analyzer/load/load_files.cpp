@@ -212,7 +212,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
             std::move(outcome.problems.begin(), outcome.problems.end(), std::back_inserter(loaded.found.problems));
             std::move(outcome.processes.begin(), outcome.processes.end(), std::back_inserter(processes));
         }
-        if (processes.empty() || reads_journals(some, options)) {
+        if (processes.empty()) {
             journaled = load_journals(loaded.journals, processes, options, loaded.found.problems);
         }
     };
@@ -236,8 +236,12 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
             }
         }
     }
-    if (const auto beside = attempts_beside(*discovery, groups->front(), processes, options); !beside.empty()) {
+    const std::vector<CandidateGroup> beside = attempts_beside(*discovery, groups->front(), processes, options);
+    if (!beside.empty()) {
         load(beside);
+    }
+    if (!processes.empty() && (reads_journals(*groups, options) || reads_journals(beside, options))) {
+        journaled = load_journals(loaded.journals, processes, options, loaded.found.problems);
     }
     if (processes.empty() || started_after(journaled, processes)) {
         if (!processes.empty()) {

@@ -17,10 +17,11 @@ struct LoadOptions {
     std::string role;                           // of processes whose ranks are numbered alike; empty: see choose_role.h
     std::vector<std::string> ring_directories;  // on this node, for ranks without a dump; empty: do not look
     bool witnesses_alone = false;  // no record at all will do where witnesses speak: a run without processes
-    bool with_journals = false;    // also journals beside dumps and rings, and logs (structured_log.h) where there is
-                                   // nothing else: without, journals where there is nothing else
-    unsigned threads = 0;          // 0: one per core
-    std::string only_host;         // records of this host alone; empty: of all
+    // Journals are read where there is nothing else. With this also beside dumps and rings, and logs
+    // (structured_log.h) where there is not even a journal.
+    bool with_journals = false;
+    unsigned threads = 0;   // 0: one per core
+    std::string only_host;  // records of this host alone; empty: of all
     std::function<void(size_t done, size_t total)> progress;
 };
 
