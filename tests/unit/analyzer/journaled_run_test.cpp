@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "diagnose.h"
-#include "formats/container/journal_writer.h"
-#include "formats/container/section_writer.h"
 #include "join_blocks.h"
+#include "journal_file.h"
 #include "load_run.h"
 #include "ring_builder.h"
 #include "temporary_directory.h"
@@ -109,22 +108,11 @@ void mark_steps(const JournaledRank& rank, uint64_t longest_data_ms, MarkerList&
 }
 
 std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
-    std::vector<std::byte> file;
-    const auto append = [](void* to, const void* bytes, size_t size_bytes) {
-        const auto* const begin = static_cast<const std::byte*>(bytes);
-        auto& grown = *static_cast<std::vector<std::byte>*>(to);
-        grown.insert(grown.end(), begin, begin + size_bytes);
-        return true;
-    };
-    const format::DumpHeader header =
-        format::make_file_header(format::kJournalMagic, format::kJournalMajor, format::kJournalMinor);
-    append(&file, &header, sizeof(header));
+    test::JournalFile file;
     uint64_t longest_data_ms = 0;
     for (const JournaledRank& rank : ranks) {
         longest_data_ms = std::max(longest_data_ms, rank.data_ms);
     }
-    std::vector<char> workspace(format::section_workspace_bytes());
-    const auto block = std::make_unique<format::JournalBlock>();
     for (const JournaledRank& rank : ranks) {
         synth::RingSpec spec;
         spec.rank = rank.rank;
@@ -151,14 +139,10 @@ std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
             }
             std::vector<format::MarkerEntry> some(markers.all.begin() + static_cast<std::ptrdiff_t>(first),
                                                   markers.all.begin() + static_cast<std::ptrdiff_t>(first + count));
-            block->pack(ring.header(), {first, some}, {}, words);
-            format::SectionWriter sections(workspace.data(), workspace.size(), append, &file);
-            const auto bytes = block->bytes();
-            CHECK(sections.add(static_cast<format::SectionKind>(format::JournalSection::kBlock), bytes.data(),
-                               bytes.size(), 0));
+            file.add_block(ring.header(), {first, some}, {}, words);
         }
     }
-    return file;
+    return file.bytes();
 }
 
 Run load(const std::vector<JournaledRank>& ranks, const std::string& role = "") {

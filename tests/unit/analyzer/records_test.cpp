@@ -7,8 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "formats/container/journal_writer.h"
-#include "formats/container/section_writer.h"
+#include "journal_file.h"
 #include "load_run.h"
 #include "ring_builder.h"
 #include "temporary_directory.h"
@@ -26,20 +25,9 @@ struct JournaledRun {
 
 // The value of a marker is its ticket.
 std::vector<std::byte> journal_of(const format::RingHeader& header, const std::vector<JournaledRun>& blocks) {
-    std::vector<std::byte> file;
-    const auto append = [](void* to, const void* bytes, size_t size_bytes) {
-        const auto* const begin = static_cast<const std::byte*>(bytes);
-        auto& grown = *static_cast<std::vector<std::byte>*>(to);
-        grown.insert(grown.end(), begin, begin + size_bytes);
-        return true;
-    };
-    const format::DumpHeader begin =
-        format::make_file_header(format::kJournalMagic, format::kJournalMajor, format::kJournalMinor);
-    append(&file, &begin, sizeof(begin));
+    test::JournalFile file;
     const format::MarkerWords words{nullptr, [](void*, uint32_t, char*, size_t) { return size_t{0}; },
                                     [](void*, uint32_t) { return format::MarkerSiteRecord{}; }};
-    std::vector<char> workspace(format::section_workspace_bytes());
-    const auto block = std::make_unique<format::JournalBlock>();
     for (const auto& [first, count, calls] : blocks) {
         std::vector<format::MarkerEntry> markers(calls ? 0 : count);
         std::vector<format::StepSum> steps(calls ? count : 0);
@@ -52,13 +40,10 @@ std::vector<std::byte> journal_of(const format::RingHeader& header, const std::v
             markers[i].value = first + i;
             markers[i].ticks = synth::kEpochTicks + first + i;
         }
-        block->pack(header, {calls ? 0 : first, markers}, {calls ? first : 0, calls ? first + count : 0, steps}, words);
-        format::SectionWriter sections(workspace.data(), workspace.size(), append, &file);
-        const auto bytes = block->bytes();
-        CHECK(sections.add(static_cast<format::SectionKind>(format::JournalSection::kBlock), bytes.data(), bytes.size(),
-                           0));
+        file.add_block(header, {calls ? 0 : first, markers}, {calls ? first : 0, calls ? first + count : 0, steps},
+                       words);
     }
-    return file;
+    return file.bytes();
 }
 
 class TicketReader : public RecordVisitor {
