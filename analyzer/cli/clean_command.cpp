@@ -119,21 +119,22 @@ class Cleaner {
         for (const Candidate& file : group.files) {
             // Others name their files so, too: checkpoints, for one.
             if (format::is_dump_name(file.path) && format::is_dump(file.path)) {
-                dumps_.push_back({file.path, file.size_bytes});
-                if (!group.attempt.empty()) {
-                    attempts_.insert(file.directory);
-                }
+                doom(group, file.path, file.size_bytes);
             }
         }
         for (const std::string& journal : group.journals) {
             const auto file = OpenFile::open(journal);
             uint64_t magic = 0;
             if (file && file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == format::kJournalMagic) {
-                dumps_.push_back({journal, file->size_bytes()});
-                if (!group.attempt.empty()) {
-                    attempts_.insert(files::path(journal).parent_path());
-                }
+                doom(group, journal, file->size_bytes());
             }
+        }
+    }
+
+    void doom(const CandidateGroup& group, const std::string& path, uint64_t size_bytes) {
+        dumps_.push_back({path, size_bytes});
+        if (!group.attempt.empty()) {
+            attempts_.insert(files::path(path).parent_path());
         }
     }
 

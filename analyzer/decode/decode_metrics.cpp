@@ -133,14 +133,16 @@ class MetricReader {
         }
         MetricRecord& metric = process_.metrics[row];
         const auto value = std::bit_cast<double>(marker.value);
-        if (!std::isfinite(value) && metric.bad_ever++ == 0) {
-            metric.first_bad_step = marker.step;
-        }
         if (std::isfinite(value)) {
             metric.bad_values = 0;
-        } else if (metric.bad_values++ == 0) {
-            metric.bad_since = mark(marker, span_of(marker));
-            metric.bad_from_start = metric.values == 0;
+        } else {
+            if (metric.bad_ever++ == 0) {
+                metric.first_bad_step = marker.step;
+            }
+            if (metric.bad_values++ == 0) {
+                metric.bad_since = mark(marker, span_of(marker));
+                metric.bad_from_start = metric.values == 0;
+            }
         }
         ++metric.values;
         metric.last_value = value;

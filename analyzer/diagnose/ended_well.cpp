@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "host/words.h"
+#include "robust.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -33,18 +35,15 @@ std::string steps_text(const Run& run) {
 
 // The median over steps and ranks.
 std::string step_length_text(const Run& run) {
-    std::vector<int64_t> lengths;
+    std::vector<double> lengths_ns;
     for (const Process& process : run.processes) {
         for (const StepProfile& step : process.steps) {
-            lengths.push_back(step.length_ns());
+            lengths_ns.push_back(static_cast<double>(step.length_ns()));
         }
     }
-    if (lengths.empty()) {
-        return {};
-    }
-    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
-    std::nth_element(lengths.begin(), middle, lengths.end());
-    return fmt::format("; {} a step", duration_text(*middle));
+    return lengths_ns.empty()
+               ? std::string()
+               : fmt::format("; {} a step", duration_text(static_cast<int64_t>(median_of(std::move(lengths_ns)))));
 }
 
 // Values that were no finite numbers for a while are no finding, but whoever looks into the run wants to know.
@@ -87,9 +86,8 @@ std::string ended_well_text(const Run& run) {
     if (!ended_well(run)) {
         return {};
     }
-    const size_t world = std::max(run.ranks.size(), static_cast<size_t>(std::max(run.world_size, 0)));
-    return fmt::format("ended well{}, {} of {}{}{}", steps_text(run), run.ranks.size(), counted(world, "rank"),
-                       step_length_text(run), metrics_text(run));
+    return fmt::format("ended well{}, {}{}{}", steps_text(run), recorded_ranks_text(run), step_length_text(run),
+                       metrics_text(run));
 }
 
 std::string unknown_ends_text(const Run& run) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -18,6 +20,11 @@ std::string op_text(OpKind kind) { return known_or_number(kind, "operation"); }
 std::string datatype_text(Datatype datatype) { return known_or_number(datatype, "datatype"); }
 
 std::string reduction_text(Reduction reduction) { return known_or_number(reduction, "reduction"); }
+
+std::string recorded_ranks_text(const Run& run) {
+    const size_t world = std::max(run.ranks.size(), static_cast<size_t>(std::max(run.world_size, 0)));
+    return fmt::format("{} of {}", run.ranks.size(), counted(world, "rank"));
+}
 
 std::string communicator_text(const Communicator& communicator) {
     const std::string& name = communicator.name;

@@ -12,6 +12,8 @@ std::string op_text(OpKind kind);
 std::string datatype_text(Datatype datatype);
 std::string reduction_text(Reduction reduction);
 std::string communicator_text(const Communicator& communicator);
+// "7 of 8 ranks": how many have a record.
+std::string recorded_ranks_text(const Run& run);
 // "all_reduce #41 on dp:0".
 std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence);
 // "float32 x 1,024, sum".

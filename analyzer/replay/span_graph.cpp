@@ -25,14 +25,22 @@ struct Stay {
 // By rank and step.
 using Stays = std::vector<std::vector<Stay>>;
 
-double spread(const Stays& stays, size_t step, double Stay::*moment) {
-    double least = 1e300;
-    double most = -1e300;
-    for (const std::vector<Stay>& of_rank : stays) {
-        least = std::min(least, of_rank[step].*moment);
-        most = std::max(most, of_rank[step].*moment);
+bool is_in_all_steps(const Stays& stays) {
+    return std::all_of(stays.begin(), stays.end(), [](const std::vector<Stay>& of_rank) {
+        return std::all_of(of_rank.begin(), of_rank.end(), [](const Stay& stay) { return stay.known(); });
+    });
+}
+
+// How far apart ranks are, in the median of the steps.
+double typical_spread_ns(const Stays& stays, double Stay::*moment) {
+    std::vector<double> spreads_ns;
+    for (size_t step = 0; step < stays.front().size(); ++step) {
+        const auto [first, last] = std::minmax_element(
+            stays.begin(), stays.end(),
+            [&](const std::vector<Stay>& a, const std::vector<Stay>& b) { return a[step].*moment < b[step].*moment; });
+        spreads_ns.push_back((*last)[step].*moment - (*first)[step].*moment);
     }
-    return most - least;
+    return median_of(std::move(spreads_ns));
 }
 
 class SpanGraphBuilder {
@@ -95,21 +103,11 @@ class SpanGraphBuilder {
     bool choose_span() {
         double closest_ns = 1e300;
         for (auto& [name, stays] : stays_) {
-            std::vector<double> came;
-            std::vector<double> left;
-            for (size_t s = 0; s < graph_.steps; ++s) {
-                const bool all = std::all_of(stays.begin(), stays.end(),
-                                             [s](const std::vector<Stay>& of_rank) { return of_rank[s].known(); });
-                if (all) {
-                    came.push_back(spread(stays, s, &Stay::came_ns));
-                    left.push_back(spread(stays, s, &Stay::left_ns));
-                }
-            }
-            if (came.size() != graph_.steps) {
+            if (!is_in_all_steps(stays)) {
                 continue;
             }
-            const double came_ns = median_of(came);
-            const double left_ns = median_of(left);
+            const double came_ns = typical_spread_ns(stays, &Stay::came_ns);
+            const double left_ns = typical_spread_ns(stays, &Stay::left_ns);
             if (came_ns > kLeastApartNs && left_ns * kTimesAsClose < came_ns && left_ns < closest_ns) {
                 closest_ns = left_ns;
                 graph_.meets_in = printable(name);

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "evidence.h"
 #include "host/words.h"
 #include "report_parts.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -63,8 +63,7 @@ std::string healthy_text(const Run& run, const Diagnosis& diagnosis) {
         return diagnosis.ended + (slow.empty() ? "" : "; " + slow);
     }
     const int64_t step = newest_step(run);
-    return fmt::format("nothing wrong: {} of {} on record{}{}", run.ranks.size(),
-                       counted(std::max(run.ranks.size(), static_cast<size_t>(std::max(run.world_size, 0))), "rank"),
+    return fmt::format("nothing wrong: {} on record{}{}", recorded_ranks_text(run),
                        step < 0 ? std::string() : fmt::format(", newest step {}", step),
                        slow.empty() ? std::string() : "; " + slow);
 }
