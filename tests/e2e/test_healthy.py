@@ -62,7 +62,7 @@ class Healthy(harness.Case):
                          for wait in self.place.analyze(self.place.rings).json["waiting"]]
         harness.wait_for(lambda: waits() == [([0, 2, 3], [1])], 20, "three ranks wait for a while")
         os.kill(self.pids[0], signal.SIGUSR1)
-        harness.wait_for(lambda: len(self.place.dump_files()) == 4, 20, "all ranks dump")
+        harness.wait_for(lambda: len(self.place.dumped_ranks()) == 4, 20, "all ranks dump")
         analysis = self.place.analyze(self.place.dumps)
         self.assert_healthy(analysis)
         self.assertEqual([(wait["ranks"], wait["missing"]) for wait in analysis.json["waiting"]], [([0, 2, 3], [1])])

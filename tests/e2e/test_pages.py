@@ -79,7 +79,7 @@ class Pages(harness.Case):
                                    "--steps", "60", "--fault", "none"])
             self.assertEqual(made.status, 0, made.stderr)
         (self.place.path / "slurm-17.out").write_text("srun: error: node-0: task 5: Killed\n")
-        harness.wait_for(lambda: len(self.place.dump_files("RUN")) == 8, 30, "8 dumps")
+        harness.wait_for(lambda: len(self.place.dumped_ranks("RUN")) == 8, 30, "8 ranks dump")
         shared = self.place.path / "shared"
         shutil.copytree(self.place.dumps, shared / "dumps")
         exported = self.paste("python -m titantrace.export --flight-recorder /shared/fr/ dumps/")

@@ -215,7 +215,7 @@ class Commands(Watched):
 
     def test_off(self):
         job = self.titan_run("--no-verdict", "--on-verdict", self.tell)
-        harness.wait_for(lambda: len(self.place.dump_files()) == 4, 40, "all ranks dump")
+        harness.wait_for(lambda: len(self.place.dumped_ranks()) == 4, 40, "all ranks dump")
         names = {name for _, name in self.children(job)}
         self.assertIn("titan-sim", names)
         self.assertNotIn("titan-analyze", names)
