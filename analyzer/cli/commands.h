@@ -75,6 +75,7 @@ Command why_command(CommandLine& app);
 Command whatif_command(CommandLine& app);
 Command show_command(CommandLine& app);
 Command metrics_command(CommandLine& app);
+Command sql_command(CommandLine& app);
 Command stragglers_command(CommandLine& app);
 Command summary_command(CommandLine& app);
 Command compare_command(CommandLine& app);

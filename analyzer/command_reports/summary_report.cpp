@@ -16,17 +16,6 @@
 namespace titan::analyzer {
 namespace {
 
-const char* kind_text(PartKind kind) {
-    switch (kind) {
-        case PartKind::kStep: return "step";
-        case PartKind::kSpan: return "span";
-        case PartKind::kGpuCall: return "GPU";
-        case PartKind::kHostCall: return "host";
-        case PartKind::kMetric: return "metric";
-    }
-    return "";
-}
-
 bool is_metric(const SummaryRow* row) { return row->kind == PartKind::kMetric; }
 
 std::string ranks_cell(const Summary& summary, const SummaryRow& row) {
@@ -49,10 +38,10 @@ std::vector<std::string> duration_cells(const Summary& summary, const SummaryRow
                                   ? fmt::format("{} of {}", grouped_digits(all.count()), grouped_digits(row.calls))
                                   : grouped_digits(all.count());
     if (all.count() == 0) {
-        return {row.name, kind_text(row.kind), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-"};
+        return {row.name, name_of(row.kind), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-"};
     }
     return {row.name,
-            kind_text(row.kind),
+            name_of(row.kind),
             count,
             fine_duration_text(all.mean()),
             fine_duration_text(all.quantile(0.5)),
@@ -95,7 +84,7 @@ Json summary_row_json(const Summary& summary, const SummaryRow& row) {
         return rank < 0 ? Json(nullptr) : number_or_word(row.of_rank.at(rank).mean());
     };
     Json json;
-    json["kind"] = kind_text(row.kind);
+    json["kind"] = name_of(row.kind);
     json["name"] = row.name;
     json["phase"] = row.kind == PartKind::kSpan ? phase_of(row.name) : "";
     json["count"] = all.count();

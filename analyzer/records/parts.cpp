@@ -43,6 +43,7 @@ struct Call {
     const Communicator* communicator = nullptr;
     uint64_t bytes = 0;
     bool on_gpu = false;
+    int64_t step = -1;
     int64_t begin_ns = 0;
     std::optional<double> took_ns;
 };
@@ -59,10 +60,11 @@ class PartReader : public RecordVisitor {
             begin_step(static_cast<int64_t>(raw.value), raw.ticks, record.of);
         } else if (raw.kind == MarkerKind::kSpanEnd && raw.value != 0 && raw.value <= raw.ticks &&
                    is_wanted(raw.step)) {
-            add_time(PartKind::kSpan, record.of.text(raw.name), raw.value, raw.ticks, record.of);
+            add_time(PartKind::kSpan, record.of.text(raw.name), raw.step, raw.value, raw.ticks, record.of);
         } else if (raw.kind == MarkerKind::kMetric && is_wanted(raw.step)) {
             tell({PartKind::kMetric, record.of.text(raw.name), record.of.realtime_ns(raw.ticks),
-                  std::bit_cast<double>(raw.value)});
+                  std::bit_cast<double>(raw.value)},
+                 raw.step);
         }
     }
 
@@ -82,6 +84,7 @@ class PartReader : public RecordVisitor {
         call.communicator = communicator_at(run_, run_.find_communicator(raw.communicator_id));
         call.bytes = bytes_of(record);
         call.on_gpu = on_gpu;
+        call.step = raw.step;
         call.begin_ns = record.of.realtime_ns(raw.entered_ticks);
         if (from_ticks != 0 && from_ticks < to_ticks) {
             call.took_ns = static_cast<double>(record.of.image().clock().span_ns(from_ticks, to_ticks));
@@ -148,14 +151,15 @@ class PartReader : public RecordVisitor {
     }
 
   private:
-    void tell(Part part) const {
+    void tell(Part part, int64_t step = -1) const {
         part.role = role_;
+        part.step = step;
         visit_(part);
     }
 
     void begin_step(int64_t number, uint64_t ticks, const ProcessRecords& of) {
         if (begun_ticks_ != 0 && ticks >= begun_ticks_ && is_wanted(step_)) {
-            add_time(PartKind::kStep, kMarkedStep, begun_ticks_, ticks, of);
+            add_time(PartKind::kStep, kMarkedStep, step_, begun_ticks_, ticks, of);
         }
         first_step_ = begun_ticks_ == 0 ? number : first_step_;
         step_ = number;
@@ -167,10 +171,10 @@ class PartReader : public RecordVisitor {
                wanted_.in_range(step);
     }
 
-    void add_time(PartKind kind, const std::string& name, uint64_t from_ticks, uint64_t to_ticks,
+    void add_time(PartKind kind, const std::string& name, int64_t step, uint64_t from_ticks, uint64_t to_ticks,
                   const ProcessRecords& of) {
         const int64_t took_ns = of.image().clock().span_ns(from_ticks, to_ticks);
-        tell({kind, name, of.realtime_ns(from_ticks), static_cast<double>(std::max<int64_t>(took_ns, 0))});
+        tell({kind, name, of.realtime_ns(from_ticks), static_cast<double>(std::max<int64_t>(took_ns, 0))}, step);
     }
 
     void add_call(const Call& call) {
@@ -184,7 +188,7 @@ class PartReader : public RecordVisitor {
                   bus_bytes(call.kind, call.bytes, known ? call.communicator->size : 1)};
         part.op = call.kind;
         part.communicator = call.communicator;
-        tell(std::move(part));
+        tell(std::move(part), call.step);
     }
 
     const Run& run_;

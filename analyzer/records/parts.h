@@ -16,6 +16,11 @@ namespace titan::analyzer {
 // run, as long as the host was inside.
 enum class PartKind : uint8_t { kStep, kSpan, kGpuCall, kHostCall, kMetric };
 
+constexpr const char* name_of(PartKind kind) {
+    constexpr const char* kNames[] = {"step", "span", "GPU", "host", "metric"};
+    return kNames[static_cast<size_t>(kind)];
+}
+
 inline std::string in_role(const std::string& role, const std::string& name) {
     return role.empty() ? name : role + ": " + name;
 }
@@ -30,6 +35,7 @@ struct Part {
     std::optional<double> value{};
     uint64_t bytes = 0;                          // of calls, as passed
     double bus_bytes = 0;                        // by nccl-tests' factor
+    int64_t step = -1;                           // that it lies in; -1: before the first, or not known
     std::string role{};                          // where ranks count within roles (ProcessRecords::role)
     OpKind op{};                                 // of calls, as is
     const Communicator* communicator = nullptr;  // null: unknown

@@ -22,6 +22,12 @@ Json realtime_or_null(const R& r, uint64_t ticks) {
     return ticks_or_null(static_cast<uint64_t>(r.of.realtime_ns(ticks)));
 }
 
+template <typename R>
+Json span_or_null(const R& r, uint64_t from_ticks, uint64_t to_ticks) {
+    return from_ticks == 0 || to_ticks < from_ticks ? Json(nullptr)
+                                                    : Json(r.of.image().clock().span_ns(from_ticks, to_ticks));
+}
+
 // The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know
 // more.
 Json device_or_null(const CollectiveRecord& r) {
@@ -110,8 +116,10 @@ std::string reduction_of_metric(const MarkerRecord& r) {
 
 bool has_relative_step(const MarkerRecord& r) { return r.raw.kind == MarkerKind::kStep && r.raw.detail != 0; }
 
+}  // namespace
+
 template <typename R>
-Json fields_of(const R& r) {
+Json json_of(const R& r) {
     Json json;
 #define RECORD(kind, option, meaning)
 #define FIELD(kind, key, type, unit, meaning, value) \
@@ -128,16 +136,33 @@ Json fields_of(const R& r) {
     return json;
 }
 
-}  // namespace
+template <typename R>
+Json field_of(const R& r, size_t n) {
+    size_t place = 0;
+#define RECORD(kind, option, meaning)
+#define FIELD(kind, key, type, unit, meaning, value) FIELD_WHERE(kind, key, type, unit, meaning, true, value)
+#define FIELD_WHERE(kind, key, type, unit, meaning, condition, value) \
+    if constexpr (R::kKind == RecordKind::kind) {                     \
+        if (place++ == n) {                                           \
+            return (condition) ? Json(value) : Json();                \
+        }                                                             \
+    }
+#include "records.def"
+    return nullptr;
+}
 
-Json json_of(const CollectiveRecord& record) { return fields_of(record); }
-Json json_of(const TorchCallRecord& record) { return fields_of(record); }
-Json json_of(const CudaCallRecord& record) { return fields_of(record); }
-Json json_of(const WorkRecord& record) { return fields_of(record); }
-Json json_of(const ChannelRecord& record) { return fields_of(record); }
-Json json_of(const HealthRecord& record) { return fields_of(record); }
-Json json_of(const LabelRecord& record) { return fields_of(record); }
-Json json_of(const StepRecord& record) { return fields_of(record); }
-Json json_of(const MarkerRecord& record) { return fields_of(record); }
+#define RECORD_JSON(Record)               \
+    template Json json_of(const Record&); \
+    template Json field_of(const Record&, size_t);
+RECORD_JSON(CollectiveRecord)
+RECORD_JSON(TorchCallRecord)
+RECORD_JSON(CudaCallRecord)
+RECORD_JSON(WorkRecord)
+RECORD_JSON(ChannelRecord)
+RECORD_JSON(MarkerRecord)
+RECORD_JSON(HealthRecord)
+RECORD_JSON(LabelRecord)
+RECORD_JSON(StepRecord)
+#undef RECORD_JSON
 
 }  // namespace titan::analyzer

@@ -214,15 +214,11 @@ class RecordReader {
     FlightRecorderScratch scratch_;
 };
 
-// The fields of records.def.
-Json json_of(const CollectiveRecord& record);
-Json json_of(const TorchCallRecord& record);
-Json json_of(const CudaCallRecord& record);
-Json json_of(const WorkRecord& record);
-Json json_of(const ChannelRecord& record);
-Json json_of(const MarkerRecord& record);
-Json json_of(const HealthRecord& record);
-Json json_of(const LabelRecord& record);
-Json json_of(const StepRecord& record);
+// The fields of records.def, for each of the records above.
+template <typename Record>
+Json json_of(const Record& record);
+// The n-th of them (record_fields.h); null where the record is without.
+template <typename Record>
+Json field_of(const Record& record, size_t n);
 
 }  // namespace titan::analyzer

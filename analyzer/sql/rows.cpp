@@ -1,0 +1,127 @@
+#include "rows.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/hash.h"
+
+namespace titan::analyzer {
+namespace {
+
+uint64_t hash_of(double number) { return std::hash<double>()(number); }
+uint64_t hash_of(const std::string& text) { return std::hash<std::string>()(text); }
+
+template <typename T>
+bool compares(const T& left, int op, const T& right) {
+    switch (op) {
+        case SQLITE_INDEX_CONSTRAINT_EQ: return left == right;
+        case SQLITE_INDEX_CONSTRAINT_LT: return left < right;
+        case SQLITE_INDEX_CONSTRAINT_LE: return left <= right;
+        case SQLITE_INDEX_CONSTRAINT_GT: return left > right;
+        case SQLITE_INDEX_CONSTRAINT_GE: return left >= right;
+        default: return true;
+    }
+}
+
+// As numbers of 64 bits are rounded where they are compared with fractions.
+int or_equal(int op) {
+    return op == SQLITE_INDEX_CONSTRAINT_LT   ? SQLITE_INDEX_CONSTRAINT_LE
+           : op == SQLITE_INDEX_CONSTRAINT_GT ? SQLITE_INDEX_CONSTRAINT_GE
+                                              : op;
+}
+
+}  // namespace
+
+uint64_t Condition::hash() const { return value.kind == Cell::Kind::kText ? hash_of(text) : hash_of(value.number()); }
+
+SqlRows::SqlRows(const std::vector<SqlColumn>& columns, uint64_t wanted) : columns_(columns), cells_(columns.size()) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+        if (wants(wanted, i)) {
+            wanted_.push_back(i);
+        }
+    }
+}
+
+uint32_t SqlRows::place_of(std::string_view text) {
+    const auto [known, is_new] = places_.try_emplace(std::string(text), static_cast<uint32_t>(texts_.size()));
+    if (is_new) {
+        texts_.push_back(&known->first);
+        text_bytes_ += text.size() + sizeof(std::string) * 3;
+    }
+    return known->second;
+}
+
+// SQL knows infinite numbers, and null in place of one that is none.
+Cell SqlRows::cell_of(const Json& value, const SqlColumn& column) {
+    Cell cell;
+    const auto set_real = [&cell](double real) {
+        cell.kind = std::isnan(real) ? Cell::Kind::kNull : Cell::Kind::kReal;
+        cell.real = std::isnan(real) ? 0 : real;
+    };
+    if (const auto integer = value.integer()) {
+        cell.kind = Cell::Kind::kInteger;
+        cell.integer = *integer;
+    } else if (const auto natural = value.natural()) {
+        cell.kind = Cell::Kind::kInteger;
+        cell.integer = static_cast<int64_t>(*natural);
+    } else if (const auto number = value.number()) {
+        set_real(*number);
+    } else if (const auto truth = value.boolean()) {
+        cell.kind = Cell::Kind::kInteger;
+        cell.integer = *truth ? 1 : 0;
+    } else if (const auto text = value.text(); text && column.is_real()) {
+        constexpr double kInfinite = std::numeric_limits<double>::infinity();
+        set_real(*text == "inf" ? kInfinite : *text == "-inf" ? -kInfinite : std::nan(""));
+    } else if (text) {
+        cell.kind = Cell::Kind::kText;
+        cell.text = place_of(*text);
+    } else if (const std::string list = column.type == "list" ? value.dump() : "null"; list != "null") {
+        cell.kind = Cell::Kind::kText;
+        cell.text = place_of(list);
+    }
+    return cell;
+}
+
+bool SqlRows::meets(const Cell& cell, const Condition& condition) const {
+    using Kind = Cell::Kind;
+    const Cell& wanted = condition.value;
+    if (cell.kind == Kind::kNull || wanted.kind == Kind::kNull) {
+        return false;
+    }
+    if (cell.kind == Kind::kText && wanted.kind == Kind::kText) {
+        return compares(text(cell), condition.op, condition.text);
+    }
+    if (cell.kind == Kind::kInteger && wanted.kind == Kind::kInteger) {
+        return compares(cell.integer, condition.op, wanted.integer);
+    }
+    const bool numbers = cell.kind != Kind::kText && wanted.kind != Kind::kText;
+    return !numbers || compares(cell.number(), or_equal(condition.op), wanted.number());
+}
+
+void SqlRows::add(const std::function<Json(size_t)>& cell, const std::vector<Condition>& conditions) {
+    for (const Condition& condition : conditions) {
+        if (!meets(cell_of(cell(condition.column), columns_[condition.column]), condition)) {
+            return;
+        }
+    }
+    for (const size_t column : wanted_) {
+        cells_[column].push_back(cell_of(cell(column), columns_[column]));
+    }
+    ++count_;
+}
+
+uint64_t SqlRows::bytes() const { return text_bytes_ + count_ * wanted_.size() * sizeof(Cell); }
+
+std::optional<uint64_t> SqlRows::hash(size_t row, const std::vector<Condition>& equal) const {
+    uint64_t all = kHashOfNothing;
+    for (const Condition& condition : equal) {
+        const Cell& cell = at(row, condition.column);
+        if (cell.kind == Cell::Kind::kNull) {
+            return std::nullopt;
+        }
+        all = mix_hash(all, cell.kind == Cell::Kind::kText ? hash_of(text(cell)) : hash_of(cell.number()));
+    }
+    return all;
+}
+
+}  // namespace titan::analyzer
