@@ -19,8 +19,8 @@ class Sql(harness.Case):
 
     def sql(self, directory, *arguments, status=0, text=None):
         command = [harness.BUILD / "analyzer" / "titan-analyze", "sql", directory, "--no-rings", *arguments]
-        done = subprocess.run(command, input=text, stdin=subprocess.DEVNULL if text is None else None, capture_output=True,
-                              text=True, env=self.place.env(preload=False), check=False)
+        done = subprocess.run(command, input=text or "", capture_output=True, text=True, check=False,
+                              env=self.place.env(preload=False))
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done
 
