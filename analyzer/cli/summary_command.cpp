@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "brief_report.h"
 #include "commands.h"
 #include "goodput_report.h"
 #include "host/words.h"
@@ -54,6 +55,7 @@ examples:
   titan-analyze summary dumps/
   titan-analyze summary dumps/ --skip-steps 10 --rank 0-7
   titan-analyze summary dumps/ --tokens-per-step 4194304 --flops-per-token 48e9
+  titan-analyze summary dumps/ --brief
   titan-analyze summary dumps/ --by host --sort=-mean
   titan-analyze summary dumps/ --goodput
   titan-analyze summary dumps/ --json | jq -r 'select(.kind == "span") | [.name, .mean_ns] | @tsv'
@@ -66,7 +68,14 @@ struct SummaryArguments {
     SummaryReportOptions options;
     std::string by;
     bool goodput = false;
+    bool brief = false;
 };
+
+bool print_brief(const Run& run, const std::set<int>& ranks, const Write& print, const Write& note) {
+    const std::vector<std::string> lines = brief_lines(run, ranks, note);
+    std::for_each(lines.begin(), lines.end(), [&print](const std::string& line) { print(line + "\n"); });
+    return !lines.empty();
+}
 
 int run_goodput(const CommonOptions& common, const SummaryReportOptions& options) {
     const auto attempts = read_attempts(common.load_options(), options.ranks, std::nullopt,
@@ -93,7 +102,8 @@ int run_summary(SummaryArguments& arguments) {
     }
     return report_run_with_journals(arguments.common, "no steps, spans, calls or metrics are on record, or none fits",
                                     [&](const Run& run, const Write& print, const Write& note) {
-                                        return report_summary(run, options, print, note);
+                                        return arguments.brief ? print_brief(run, options.ranks, print, note)
+                                                               : report_summary(run, options, print, note);
                                     });
 }
 
@@ -118,9 +128,13 @@ Command summary_command(CommandLine& app) {
     command.option("--peak-tflops", work.peak_tflops, "what one GPU can do (default: BF16 without sparsity)")
         .between(0, 1e9);
     command.option("--top", arguments->options.most, "rows of each kind, 0 for all").show_default();
-    command.flag("--goodput", arguments->goodput, "all attempts of the run, and what of their time is training");
-    add_table_options(command, arguments->options.table,
-                      command.flag("--json", arguments->options.json, "JSON Lines, one object per row"));
+    const CommandOption goodput =
+        command.flag("--goodput", arguments->goodput, "all attempts of the run, and what of their time is training");
+    const CommandOption json = command.flag("--json", arguments->options.json, "JSON Lines, one object per row");
+    command.flag("--brief", arguments->brief, "three lines: steps, the longest spans, metrics")
+        .excludes(goodput)
+        .excludes(json);
+    add_table_options(command, arguments->options.table, json);
     return {&command, [arguments] { return run_summary(*arguments); }};
 }
 

@@ -151,9 +151,10 @@ class PartReader : public RecordVisitor {
     }
 
   private:
-    void tell(Part part, int64_t step = -1) const {
+    void tell(Part part, int64_t step = -1, bool in_steps = false) const {
         part.role = role_;
         part.step = step;
+        part.in_steps = in_steps;
         visit_(part);
     }
 
@@ -161,7 +162,10 @@ class PartReader : public RecordVisitor {
         if (begun_ticks_ != 0 && ticks >= begun_ticks_ && is_wanted(step_)) {
             add_time(PartKind::kStep, kMarkedStep, step_, begun_ticks_, ticks, of);
         }
-        first_step_ = begun_ticks_ == 0 ? number : first_step_;
+        if (begun_ticks_ == 0) {
+            first_step_ = number;
+            first_begun_ticks_ = ticks;
+        }
         step_ = number;
         begun_ticks_ = ticks;
     }
@@ -174,7 +178,8 @@ class PartReader : public RecordVisitor {
     void add_time(PartKind kind, const std::string& name, int64_t step, uint64_t from_ticks, uint64_t to_ticks,
                   const ProcessRecords& of) {
         const int64_t took_ns = of.image().clock().span_ns(from_ticks, to_ticks);
-        tell({kind, name, of.realtime_ns(from_ticks), static_cast<double>(std::max<int64_t>(took_ns, 0))}, step);
+        tell({kind, name, of.realtime_ns(from_ticks), static_cast<double>(std::max<int64_t>(took_ns, 0))}, step,
+             first_begun_ticks_ != 0 && from_ticks >= first_begun_ticks_);
     }
 
     void add_call(const Call& call) {
@@ -188,7 +193,7 @@ class PartReader : public RecordVisitor {
                   bus_bytes(call.kind, call.bytes, known ? call.communicator->size : 1)};
         part.op = call.kind;
         part.communicator = call.communicator;
-        tell(std::move(part), call.step);
+        tell(std::move(part), call.step, call.step >= 0);
     }
 
     const Run& run_;
@@ -197,7 +202,8 @@ class PartReader : public RecordVisitor {
     const std::function<void(const Part&)>& visit_;
     int64_t first_step_ = 0;
     int64_t step_ = -1;
-    uint64_t begun_ticks_ = 0;         // of the newest step, 0 none yet
+    uint64_t first_begun_ticks_ = 0;   // of the first step, 0 none yet
+    uint64_t begun_ticks_ = 0;         // of the newest step, likewise
     std::vector<uint64_t> shapes_;     // of PyTorch's calls
     std::vector<int64_t> entered_ns_;  // likewise
 };

@@ -36,6 +36,7 @@ struct Part {
     uint64_t bytes = 0;                          // of calls, as passed
     double bus_bytes = 0;                        // by nccl-tests' factor
     int64_t step = -1;                           // that it lies in; -1: before the first, or not known
+    bool in_steps = false;                       // it began in one; not what steps lie in, as an epoch
     std::string role{};                          // where ranks count within roles (ProcessRecords::role)
     OpKind op{};                                 // of calls, as is
     const Communicator* communicator = nullptr;  // null: unknown

@@ -118,6 +118,7 @@ void Summary::add_to(SummaryRow* row, const Part& part, int rank) {
     }
     row->values.add(*part.value);
     row->of_rank[rank].add(*part.value);
+    row->in_steps_ns += part.in_steps ? *part.value : 0;
     row->timed_bus_bytes += static_cast<uint64_t>(part.bus_bytes);
 }
 
@@ -170,7 +171,8 @@ std::optional<double> Summary::share_of_steps(const SummaryRow& row) const {
         const auto own = steps->second.of_rank.find(rank);
         steps_ns += own == steps->second.of_rank.end() ? 0 : own->second.sum();
     }
-    return steps_ns > 0 ? std::optional(row.values.sum() / steps_ns) : std::nullopt;
+    const double own_ns = row.kind == PartKind::kStep ? row.values.sum() : row.in_steps_ns;
+    return steps_ns > 0 && (own_ns > 0 || row.values.sum() <= 0) ? std::optional(own_ns / steps_ns) : std::nullopt;
 }
 
 // Of all steps: where some are marked, of these. Roles have steps of their own, and no throughput together; so have

@@ -25,6 +25,7 @@ struct SummaryRow {
     uint64_t up_to_bytes = 0;  // SummaryOptions::by_size: the size class, a power of two; 0: of all sizes
     ValueSketch values;        // nanoseconds; of metrics as the program gave them
     std::map<int, ValueSketch> of_rank;
+    double in_steps_ns = 0;   // the sum of what began in steps
     uint64_t not_finite = 0;  // metrics: values that are NaN or infinite, and not among the others
     uint64_t calls = 0;       // of NCCL: more than there are values where some were over when the GPU was looked at
     uint64_t bytes = 0;       // of all calls, as passed
@@ -56,7 +57,8 @@ class Summary {
     std::vector<const SummaryRow*> rows() const;
     // Of calls of one size class each, in the order of their names, the smallest first.
     std::vector<const SummaryRow*> rows_by_size() const;
-    // Of the steps of a row's ranks, as a share of 1; nothing where no step was seen from begin to end.
+    // Of the steps of a row's ranks, as a share of 1; nothing where no step was seen from begin to end, or all of it
+    // lies outside of steps.
     std::optional<double> share_of_steps(const SummaryRow& row) const;
     // Nothing where no step is known.
     std::optional<Throughput> throughput() const;

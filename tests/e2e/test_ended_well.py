@@ -34,6 +34,11 @@ class EndedWell(harness.Case):
         job = self.train()
         self.assertEqual(job.status, 0, job.stderr)
         self.assertRegex(job.stderr, ENDED)
+        self.assertRegex(job.stderr, r"\n30 steps of \d+ ms on average \(99th percentile \d+ ms\) on 2 ranks; "
+                                     r"\d+\.\d% of the time was training\n"
+                                     r"longest spans of a step: .*data_loading \d+ ms.* \(rank 1: \d+ ms\).*\n"
+                                     r"newest metrics: loss 0\.\d+; not finite: loss in step 20 on rank 0\n"
+                                     r"titan-run: the record of its steps is in ")
         self.assertEqual(job.stderr.count(": markers are kept in "), 1)
         self.assertEqual((self.place.dump_files(), self.place.ring_files()), ([], []))
 

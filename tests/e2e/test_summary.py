@@ -17,6 +17,8 @@ titantrace.label("flops_per_token", "2e6")
 pathlib.Path(f"recording-{rank}").touch()
 while len(list(pathlib.Path().glob("recording-*"))) < 4:  # one job, however late a rank starts
     time.sleep(0.01)
+with titantrace.span("build"):
+    time.sleep(0.3)
 for step in range(12):
     titantrace.step(step)
     with titantrace.span("forward"):
@@ -78,8 +80,10 @@ class Summary(harness.Case):
                     steps.setdefault(rank, []).append(at_ns - newest[rank])
                 newest[rank] = at_ns
         rows = self.rows()
-        self.assertEqual(set(rows), {("step", "step"), ("span", "forward"), ("span", "loss"), ("metric", "loss"),
-                                     ("metric", "grad_norm"), ("metric", "broken"), ("job", "throughput")})
+        self.assertEqual(set(rows), {("step", "step"), ("span", "forward"), ("span", "loss"), ("span", "build"),
+                                     ("metric", "loss"), ("metric", "grad_norm"), ("metric", "broken"),
+                                     ("job", "throughput")})
+        self.assertIsNone(rows["span", "build"]["share_of_steps"])  # it lies before them
         self.check(rows["step", "step"], steps)
         self.check(rows["span", "forward"], spans["forward"])
         self.check(rows["span", "loss"], spans["loss"])
@@ -95,7 +99,7 @@ class Summary(harness.Case):
         text = self.summary().stdout
         self.assertRegex(text, r"\nforward +span +48 .* 4 of 4 +rank 2: ")
         self.assertRegex(text, r"\nloss +span +36 .* 3 of 4 ")
-        self.assertIn("3 rows more: --top 0 lists all", self.summary("--top", "1").stdout)
+        self.assertIn("4 rows more: --top 0 lists all", self.summary("--top", "1").stdout)
         self.summary("--rank", "77", status=harness.FINDINGS)
         self.check_metrics(rows, text)
         self.check_throughput(rows, steps)

@@ -152,6 +152,7 @@ void print_verdict(const Settings& settings, const std::string& run) {
 void say_how_it_ended(const Settings& settings, const Records::NewFiles& found) {
     if (found.journals <= kMostJournals) {
         analyze(settings, found.run, {analyzer_path(), settings.dumps, "--oneline"});
+        analyze(settings, found.run, {analyzer_path(), "summary", settings.dumps, "--brief"});
     }
     say("titan-run: the record of its steps is in {}/{} (titan-analyze summary {})\n", printable(settings.dumps),
         printable(found.run), shell_quoted(settings.dumps));

@@ -1,0 +1,117 @@
+#include "brief_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "goodput.h"
+#include "host/words.h"
+#include "step_metrics.h"
+#include "summary.h"
+
+namespace titan::analyzer {
+namespace {
+
+constexpr size_t kMostNames = 4;
+constexpr double kMuchLonger = 1.2;
+
+// "30 steps of 13 ms on average (99th percentile 34 ms) on 2 ranks; 35.4% of the time was training".
+std::string steps_line(const Summary& summary, const AttemptTimes& times) {
+    for (const SummaryRow* row : summary.rows()) {
+        if (row->kind != PartKind::kStep || row->values.count() == 0) {
+            continue;
+        }
+        const std::string what = row->name == kMarkedStep && times.first_step != kNoStep
+                                     ? counted(static_cast<uint64_t>(times.newest_step - times.first_step + 1), "step")
+                                     : counted(row->values.count() / row->of_rank.size(), row->name);
+        std::string text =
+            fmt::format("{} of {} on average (99th percentile {}) on {}", what, fine_duration_text(row->values.mean()),
+                        fine_duration_text(row->values.quantile(0.99)), many_counted(row->of_rank.size(), "rank"));
+        if (const double share = goodput_of({times}).share(); times.first_step != kNoStep && share > 0) {
+            text += fmt::format("; {:.1f}% of the time was training", 100 * share);
+        }
+        return text;
+    }
+    return {};
+}
+
+// "longest spans of a step: forward 20 ms on average, data 17 ms (rank 1: 30 ms)". A rank that takes longer than the
+// others may wait in there: whose fault that is, the verdict says.
+std::string spans_line(const Summary& summary) {
+    std::string text;
+    size_t told = 0;
+    for (const SummaryRow* row : summary.rows()) {  // the largest sum first
+        if (row->kind != PartKind::kSpan || row->in_steps_ns <= 0 || ++told > kMostNames) {
+            continue;
+        }
+        text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ", row->name,
+                            fine_duration_text(row->values.mean()));
+        text += told == 1 ? " on average" : "";
+        const int rank = row->highest_rank();
+        const double highest_ns = rank < 0 ? 0 : row->of_rank.at(rank).mean();
+        text += highest_ns > kMuchLonger * row->values.mean()
+                    ? fmt::format(" (rank {}: {})", rank, fine_duration_text(highest_ns))
+                    : "";
+    }
+    return text;
+}
+
+// "newest metrics: loss 2.71, lr 0.001; not finite: loss in step 20 on rank 0".
+std::string metrics_line(const StepMetrics& metrics) {
+    struct Bad {
+        int64_t step;
+        std::vector<int> ranks;
+    };
+    std::map<std::string, double> newest;
+    std::map<std::string, Bad> bad;  // as it was first
+    for (const StepMetric& metric : metrics.joined()) {
+        if (metric.has_value) {
+            newest[metric.name] = metric.value;
+        }
+        if (!metric.not_finite.empty()) {
+            bad.emplace(metric.name, Bad{metric.step, metric.not_finite});
+        }
+    }
+    std::string text;
+    size_t told = 0;
+    for (const auto& [name, value] : newest) {
+        if (told++ < kMostNames) {
+            text += fmt::format("{}{} {}", text.empty() ? "newest metrics: " : ", ", name, number_text(value));
+        }
+    }
+    text += told > kMostNames ? fmt::format(" and {} more", told - kMostNames) : "";
+    told = 0;
+    for (const auto& [name, first] : bad) {
+        if (told++ < kMostNames) {
+            text += fmt::format("{}{} in step {} on {}", told == 1 ? "; not finite: " : ", ", name, first.step,
+                                ranks_text(first.ranks));
+        }
+    }
+    return text + (told > kMostNames ? fmt::format(" and {} more", told - kMostNames) : "");
+}
+
+}  // namespace
+
+std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks, const Write& note) {
+    Symbols symbols(Symbols::Search::kNearby);
+    RecordReader reader(run, symbols);
+    Summary summary(run, {});
+    StepMetrics metrics;
+    AttemptReader times(run.attempt, nullptr);
+    reader.visit_all(ranks, [&](const ProcessRecords& records) {
+        summary.add(records);
+        if (!records.process().source.is_flight_recorder) {
+            metrics.add(records);
+            times.add(records);
+        }
+    });
+    for (const std::string& problem : reader.problems()) {
+        note(problem);
+    }
+    std::vector<std::string> lines = {steps_line(summary, times.times()), spans_line(summary), metrics_line(metrics)};
+    std::erase(lines, "");
+    return lines;
+}
+
+}  // namespace titan::analyzer

@@ -1,0 +1,16 @@
+// What a run did, in three lines: its steps, its longest spans, its metrics.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "records.h"
+
+namespace titan::analyzer {
+
+// Of these ranks, all where there are none; lines without what is not on record. Calls note(problem) for what could not
+// be read.
+std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks, const Write& note);
+
+}  // namespace titan::analyzer
