@@ -21,10 +21,10 @@ void set_bit(std::vector<bool>& bits, size_t place) {
 
 bool has_bit(const std::vector<bool>& bits, size_t place) { return place < bits.size() && bits[place]; }
 
-// Writers of old gave metrics no weight.
+// A weight that is none counts nothing, as 0 does.
 double weight_of(uint64_t bits) {
     const auto weight = std::bit_cast<double>(bits);
-    return bits == 0 || !std::isfinite(weight) || weight < 0 ? 1 : weight;
+    return std::isfinite(weight) && weight > 0 ? weight : 0;
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ class StepMetrics::Reader : public RecordVisitor {
 void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
     ++sums.values;
     sums.weights += weight;
-    sums.weighted += weight * value;
+    sums.weighted += weight > 0 ? weight * value : 0;
     sums.sum += value;
     sums.squares += value * value;
     sums.least = std::isnan(value) || value < sums.least ? value : sums.least;

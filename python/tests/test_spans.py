@@ -84,13 +84,21 @@ print(json.dumps(titantrace.dump()))
 """
 
 TELLS = r"""
-import json, math, os, threading
+import json, math, os, threading, warnings
 import titantrace
 with titantrace.step(7, relative_step=2) as step:
     titantrace.step_tag("eval")
     titantrace.metric({"loss": 1.5, "tokens": 3}, reduce="mean", weight=10)
     titantrace.metric("grad_norm", float("nan"))
-    titantrace.metric("lr", 1e-3, reduce="no such")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            titantrace.metric("lr", 1e-3, reduce="no such")
+            titantrace.metric("tokens", 1, reduce="mean", weight=-1)
+    said = ["titantrace.metric does not know reduce='no such': there",
+            "titantrace.metric counts -1 as a weight of 0: weights a"]
+    assert [str(one.message)[:55] for one in warned] == (said if titantrace.active() else []), warned
+    assert {one.filename for one in warned} <= {"<string>"}, warned
     titantrace.event("saved", bytes=2 ** 40, path="/ckpt", done=True)
 for batch in titantrace.wrap([1, 2], "data"):
     pass

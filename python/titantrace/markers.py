@@ -3,6 +3,7 @@
 Every function may be called from any thread, never raises and does nothing where the tracer is not loaded; without it a
 call costs what a call in Python costs.
 """
+import math
 import os
 import warnings
 from types import TracebackType
@@ -84,23 +85,44 @@ def event(name: str, /, **attributes: object) -> None:
         pass
 
 
-def _refuse(name: str, value: object) -> None:
-    kind = full_class_name(type(value))
-    if kind not in _warned:
-        _warned.add(kind)
+def _warn_once(key: str, text: str) -> None:
+    if key not in _warned:
+        _warned.add(key)
         try:
-            warnings.warn(f"titantrace.metric ignores {text_of(name)}: a {kind} is no number that can be had without "
-                          "waiting for a device; give a float", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"titantrace.metric {text}", RuntimeWarning, stacklevel=5)
         except RuntimeWarning:  # where warnings are errors
             pass
+
+
+def _refuse(name: str, value: object) -> None:
+    kind = full_class_name(type(value))
+    _warn_once(kind, f"ignores {text_of(name)}: a {kind} is no number that can be had without waiting for a device; "
+                     "give a float")
+
+
+def _reduction(name: Optional[str]) -> int:
+    """Its number; 0 where the program did not tell, or told what is not known."""
+    number = tracer.REDUCTIONS.get(name, 0) if type(name) is str else 0
+    if number == 0 and name is not None:
+        known = ", ".join(tracer.REDUCTIONS)
+        _warn_once("reduce", f"does not know reduce={text_of(name)!r}: there are {known}; values are joined as where "
+                             "it is not given")
+    return number
+
+
+def _weight(value: object) -> Optional[float]:
+    number = number_of(value)
+    if number is not None and not 0 <= number < math.inf:
+        _warn_once("weight", f"counts {number:g} as a weight of 0: weights are finite and not negative")
+    return number
 
 
 def mark_metrics(values: Dict[str, Any], place: tracer.Place, reduce: Optional[str] = None,
                  weight: float = 1.0) -> None:
     """As `metric`, from that place; for those who have asked whether it marks_now."""
-    meaning = tracer.REDUCTIONS.get(reduce, 0) if type(reduce) is str else 0
     try:
-        heavy = number_of(weight)
+        meaning = _reduction(reduce)
+        heavy = _weight(weight)
         for key, value in dict.items(values):
             number = number_of(value)
             if number is None or heavy is None:
@@ -116,8 +138,8 @@ def metric(name: Union[str, Dict[str, Any]], value: Any = None, *, reduce: Optio
     """A number at this moment: `metric("loss", 2.31)`, or many: `metric({"loss": 2.31, "tokens": 4096})`.
 
     `reduce` says how values are joined, over the calls of a step and over ranks: "none", "mean" (by `weight`), "sum",
-    "min", "max", "std" or "last". Tensors in the host's memory and numpy's numbers are taken; a tensor on a device
-    would have to be waited for, and is ignored with one warning."""
+    "min", "max", "std" or "last"; a weight is finite and not negative. Tensors in the host's memory and numpy's numbers
+    are taken; a tensor on a device would have to be waited for, and is ignored with one warning."""
     try:
         if marks_now():
             values = name if issubclass(type(name), dict) else {text_of(name): value}

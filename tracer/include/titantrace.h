@@ -114,7 +114,8 @@ enum titan_reduction {
     TITAN_REDUCE_LAST = 7
 };
 
-/* As titan_metric, with its meaning. `weight` counts for means ("tokens in this batch"): 1 where all are alike. */
+/* As titan_metric, with its meaning. `weight` counts for means ("tokens in this batch"): 1 where all are alike; one
+ * that is negative or not finite counts as 0. */
 TITAN_MARKER(titan_metric_as, (const char* name, double value, double weight, int reduction, const titan_mark* mark),
              (name, value, weight, reduction, mark))
 

@@ -36,6 +36,7 @@ for step in range(LAST_STEP + 1):
         for reduce in ("none", "mean", "sum", "min", "max", "std", "last"):
             for value in (RANK + 1, RANK + 3):
                 titantrace.metric(f"by {reduce}", value, reduce=reduce, weight=value)
+        titantrace.metric("by mean", 3, reduce="mean", weight=0)  # a batch without a token
     if step == 4:
         titantrace.event("checkpoint saved")
 titantrace.dump("the loss is watched")
