@@ -201,6 +201,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_health_findings(run, findings);
     admit_ignorance(run, diagnosis);
     diagnosis.ended = findings.empty() ? ended_well_text(run) : std::string();
+    diagnosis.metrics = findings.empty() && diagnosis.ended.empty() ? odd_metrics_text(run) : std::string();
     add_nccl_errors(evidence, findings);
     add_closed_communicators(evidence, findings);
     add_testimony(run, findings);

@@ -46,8 +46,9 @@ std::string step_length_text(const Run& run) {
                : fmt::format("; {} a step", duration_text(static_cast<int64_t>(median_of(std::move(lengths_ns)))));
 }
 
-// Values that were no finite numbers for a while are no finding, but whoever looks into the run wants to know.
-std::string metrics_text(const Run& run) {
+}  // namespace
+
+std::string odd_metrics_text(const Run& run) {
     constexpr size_t kMostMetrics = 3;
     struct Bad {
         std::vector<int> ranks;
@@ -68,15 +69,12 @@ std::string metrics_text(const Run& run) {
     for (auto& [name, one] : bad) {
         if (told++ < kMostMetrics) {
             sort_unique(one.ranks);
-            text +=
-                fmt::format("{}{}, {}{}", text.empty() ? "; metrics not finite: " : "; ", name, ranks_text(one.ranks),
-                            one.first_step < 0 ? std::string() : fmt::format(", step {}", one.first_step));
+            text += fmt::format("{}{}, {}{}", text.empty() ? "metrics not finite: " : "; ", name, ranks_text(one.ranks),
+                                one.first_step < 0 ? std::string() : fmt::format(", step {}", one.first_step));
         }
     }
     return told <= kMostMetrics ? text : text + fmt::format(" and {} more", told - kMostMetrics);
 }
-
-}  // namespace
 
 bool ended_well(const Run& run) {
     return !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(), has_ended_well);
@@ -86,8 +84,9 @@ std::string ended_well_text(const Run& run) {
     if (!ended_well(run)) {
         return {};
     }
+    const std::string metrics = odd_metrics_text(run);
     return fmt::format("ended well{}, {}{}{}", steps_text(run), recorded_ranks_text(run), step_length_text(run),
-                       metrics_text(run));
+                       metrics.empty() ? "" : "; " + metrics);
 }
 
 std::string unknown_ends_text(const Run& run) {

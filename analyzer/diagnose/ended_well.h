@@ -8,6 +8,9 @@
 namespace titan::analyzer {
 
 bool ended_well(const Run& run);
+// "metrics not finite: loss, rank 0, step 20": values that were none for a while are no finding, but whoever looks into
+// the run wants to know. Empty where there are none.
+std::string odd_metrics_text(const Run& run);
 // "ended well after 30 steps, 2 of 2 ranks; 53 ms a step; metrics not finite: loss, rank 0, step 20". Empty if a
 // process goes on, failed, or ended in a way that nothing tells.
 std::string ended_well_text(const Run& run);

@@ -139,6 +139,7 @@ struct Diagnosis {
     std::vector<Warning> warnings;
     std::string ended;        // how a job ended of which nothing is left to wait for; empty if it goes on, or failed
     std::string slow;         // what costs a step most, where it costs less than a finding must; for people
+    std::string metrics;      // those that were no finite numbers for a while; for people
     std::string cannot_tell;  // reason for no verdict, neither a finding nor "nothing wrong"; empty if there is one
 };
 

@@ -39,8 +39,10 @@ Section healthy(const Run& run, const Diagnosis& diagnosis) {
             section.blocks.push_back(Paragraph{phrase("newest step: {}", step)});
         }
     }
-    if (!diagnosis.slow.empty()) {
-        section.blocks.push_back(Paragraph{diagnosis.slow});
+    for (const std::string& text : {diagnosis.metrics, diagnosis.slow}) {
+        if (!text.empty()) {
+            section.blocks.push_back(Paragraph{text});
+        }
     }
     return section;
 }

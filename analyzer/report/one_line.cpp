@@ -63,8 +63,9 @@ std::string healthy_text(const Run& run, const Diagnosis& diagnosis) {
         return diagnosis.ended + (slow.empty() ? "" : "; " + slow);
     }
     const int64_t step = newest_step(run);
-    return fmt::format("nothing wrong: {} on record{}{}", recorded_ranks_text(run),
+    return fmt::format("nothing wrong: {} on record{}{}{}", recorded_ranks_text(run),
                        step < 0 ? std::string() : fmt::format(", newest step {}", step),
+                       diagnosis.metrics.empty() ? std::string() : "; " + diagnosis.metrics,
                        slow.empty() ? std::string() : "; " + slow);
 }
 

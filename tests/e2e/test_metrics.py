@@ -89,6 +89,7 @@ class Metrics(harness.Case):
         self.train(4)
         analysis = self.place.analyze(self.place.dumps)
         self.assertEqual((analysis.status, analysis.json["findings"]), (harness.HEALTHY, []))
+        self.assertIn("metrics not finite: grad_norm, ranks 0-2, step 3", " ".join(analysis.stdout.split()))
 
     def test_where_the_first_values_are_overwritten(self):
         """Four steps are left: which rank was first is not known."""

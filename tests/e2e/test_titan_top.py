@@ -12,6 +12,7 @@ import shlex
 import shutil
 import signal
 import struct
+import sys
 import termios
 import time
 
@@ -114,6 +115,21 @@ class Top(node_jobs.NodeCase):
         self.assertRegex(job["conclusion"]["text"],
                          r"^rank 2: in program code for [0-9.]+ s.*; [23] ranks wait for it, ")
         self.assertRegex(text, r"^rank 2: in program code for .*\nrun e2e attempt 0 on ")
+
+    def test_a_metric_that_is_no_number(self):
+        """In one step of one rank, and the job goes on."""
+        program = ("import time, titantrace\n"
+                   "for step in range(100000):\n"
+                   "    titantrace.step(step)\n"
+                   "    titantrace.metric('loss', float('nan') if step == 3 else 2.0)\n"
+                   "    time.sleep(0.5 if step > 5 else 0)\n")
+        self.place.start([sys.executable, "-c", program],
+                         self.place.env(RANK=0, WORLD_SIZE=1, PYTHONPATH=harness.ROOT / "python"))
+        harness.wait_for(lambda: self.steps().get(0, 0) > 5, 20, "it steps")
+        job, ranks = self.job()
+        self.assertEqual((ranks[0]["metric_not_finite"], job["conclusion"]["alert"]), ("loss", "look"))
+        self.assertRegex(self.titan_top().stdout, r"^metric loss is not finite on rank 0; step \d+")
+        self.assertIn("metrics not finite: loss, rank 0, step 3", self.place.analyze(self.place.rings).stdout)
 
     def test_a_stopped_rank(self):
         """All wait for it, most of them for others that wait: only it is named."""

@@ -108,6 +108,7 @@ Conclusion conclusion_of(const JobView& job) {
     Rows rows;
     std::vector<const RankRow*> away;
     std::vector<const RankRow*> throttled;
+    std::vector<const RankRow*> odd;  // with the same metric
     std::vector<int> waiting;
     int64_t longest_ns = 0;
     for (const RankRow& row : job.ranks) {
@@ -120,6 +121,9 @@ Conclusion conclusion_of(const JobView& job) {
         }
         if (row.is_throttled) {
             throttled.push_back(&row);
+        }
+        if (!row.odd_metric.empty() && (odd.empty() || odd.front()->odd_metric == row.odd_metric)) {
+            odd.push_back(&row);
         }
     }
     for (const CallRow& call : job.calls) {
@@ -158,6 +162,12 @@ Conclusion conclusion_of(const JobView& job) {
         return {Alert::kLook,
                 fmt::format("the GPU of {} is throttled; {}", ranks_text(ranks_of(throttled)), progress_text(job)),
                 ranks_of(throttled)};
+    }
+    if (!odd.empty()) {
+        return {Alert::kLook,
+                fmt::format("metric {} is not finite on {}; {}", odd.front()->odd_metric, ranks_text(ranks_of(odd)),
+                            progress_text(job)),
+                ranks_of(odd)};
     }
     return {Alert::kNone, progress_text(job), {}};
 }

@@ -20,7 +20,8 @@ Json rank_json(const RankRow& row) {
               {"waits_for", row.waits_for},
               {"waits_ns", row.waits_ns},
               {"gpu", row.gpu},
-              {"gpu_throttled", row.is_throttled}};
+              {"gpu_throttled", row.is_throttled},
+              {"metric_not_finite", row.odd_metric.empty() ? Json(nullptr) : Json(row.odd_metric)}};
     if (row.steps_per_s >= 0) {
         json["steps_per_s"] = row.steps_per_s;
     }

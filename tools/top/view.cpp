@@ -71,6 +71,11 @@ RankRow row_of(const NodeProcess& node, const RankView& rank) {
     const analyzer::GpuBrief gpu = analyzer::worst_gpu(rank.process);
     row.gpu = gpu.words;
     row.is_throttled = gpu.is_throttled;
+    for (const analyzer::MetricRecord& metric : rank.process.metrics) {
+        if (metric.bad_ever != 0 && row.odd_metric.empty()) {
+            row.odd_metric = rank.process.text(metric.name);
+        }
+    }
     return row;
 }
 

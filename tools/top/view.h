@@ -26,6 +26,7 @@ struct RankRow {
     int64_t waits_ns = 0;        // how long
     std::string gpu;             // "640 W 61 C 100 %" of the GPU that is worst off, empty: not read
     bool is_throttled = false;   // by heat or for want of power
+    std::string odd_metric;      // one that was no finite number in its newest values, empty: none
 };
 
 // A communicator's last collective; or a point-to-point call or a creation that somebody waits in.
