@@ -81,7 +81,7 @@ int run_report(ReportArguments& arguments) {
     options.version = TITAN_VERSION;
     options.input = style.input;
     options.attempts = [&arguments](const AttemptTimes& of_run) {
-        const auto attempts = read_attempts(arguments.common.load_options(), {}, of_run,
+        const auto attempts = read_attempts(arguments.common.load_options(), {.newest = of_run},
                                             [](const std::string& why) { say("titan-analyze: {}\n", why); });
         return attempts ? *attempts : std::vector<AttemptTimes>{of_run};
     };

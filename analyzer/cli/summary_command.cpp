@@ -48,6 +48,9 @@ Tokens per second need --tokens-per-step, or the label tokens_per_step (titantra
   done again   training of steps that the next attempt does again, as no checkpoint held them
   pause        until the next attempt begins
 
+--session TAG takes all runs in the directories whose program says that session_tag (a label; one-logger has it) for
+attempts of one job.
+
 Times are means over the ranks of an attempt. An attempt that ended well left a record only in a journal
 (TITANTRACE_JOURNAL_MIB) or where it dumped.
 
@@ -58,6 +61,7 @@ examples:
   titan-analyze summary dumps/ --brief
   titan-analyze summary dumps/ --by host --sort=-mean
   titan-analyze summary dumps/ --goodput
+  titan-analyze summary jobs/ --session llama-70b
   titan-analyze summary dumps/ --json | jq -r 'select(.kind == "span") | [.name, .mean_ns] | @tsv'
 
 Exit status: 0 there is a summary, 1 nothing that it sums up is on record, 2 unusable input or arguments.)";
@@ -69,6 +73,7 @@ struct SummaryArguments {
     std::string by;
     bool goodput = false;
     bool brief = false;
+    std::string session;
 };
 
 bool print_brief(const Run& run, const std::set<int>& ranks, const Write& print, const Write& note) {
@@ -77,14 +82,15 @@ bool print_brief(const Run& run, const std::set<int>& ranks, const Write& print,
     return !lines.empty();
 }
 
-int run_goodput(const CommonOptions& common, const SummaryReportOptions& options) {
-    const auto attempts = read_attempts(common.load_options(), options.ranks, std::nullopt,
+int run_goodput(const CommonOptions& common, const SummaryReportOptions& options, const std::string& session) {
+    const auto attempts = read_attempts(common.load_options(), {.ranks = options.ranks, .session = session},
                                         [](const std::string& why) { say("titan-analyze: {}\n", why); });
     if (!attempts) {
         return fail(attempts.error().text());
     }
     if (attempts->empty()) {
-        say("titan-analyze: no attempt has a record of ours\n");
+        say("titan-analyze: no attempt has a record of ours{}\n",
+            session.empty() ? "" : " and says this session_tag (titantrace.label)");
         return kExitFindings;
     }
     report_goodput(*attempts, options.json, options.table, print_text);
@@ -97,8 +103,8 @@ int run_summary(SummaryArguments& arguments) {
         !parse_by(arguments.by, options.what.by)) {
         return kExitUnusable;
     }
-    if (arguments.goodput) {
-        return run_goodput(arguments.common, options);
+    if (arguments.goodput || !arguments.session.empty()) {
+        return run_goodput(arguments.common, options, arguments.session);
     }
     return report_run_with_journals(arguments.common, "no steps, spans, calls or metrics are on record, or none fits",
                                     [&](const Run& run, const Write& print, const Write& note) {
@@ -130,6 +136,7 @@ Command summary_command(CommandLine& app) {
     command.option("--top", arguments->options.most, "rows of each kind, 0 for all").show_default();
     const CommandOption goodput =
         command.flag("--goodput", arguments->goodput, "all attempts of the run, and what of their time is training");
+    command.option("--session", arguments->session, "--goodput of all runs in there that say this session_tag");
     const CommandOption json = command.flag("--json", arguments->options.json, "JSON Lines, one object per row");
     command.flag("--brief", arguments->brief, "three lines: steps, the longest spans, metrics")
         .excludes(goodput)

@@ -98,7 +98,7 @@ std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks,
     RecordReader reader(run, symbols);
     Summary summary(run, {});
     StepMetrics metrics;
-    AttemptReader times(run.attempt, nullptr);
+    AttemptReader times(run, nullptr);
     reader.visit_all(ranks, [&](const ProcessRecords& records) {
         summary.add(records);
         if (!records.process().source.is_flight_recorder) {

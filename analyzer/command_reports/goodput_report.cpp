@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "host/json_value.h"
@@ -42,8 +43,15 @@ std::string lost_cell(const AttemptTimes& one) {
 
 void write_table(const std::vector<AttemptTimes>& attempts, const ListingOptions& table,
                  const std::function<void(const std::string&)>& write) {
+    // Of a session there may be several.
+    const bool shows_runs = std::any_of(attempts.begin(), attempts.end(), [&attempts](const AttemptTimes& one) {
+        return one.run != attempts.front().run;
+    });
     std::vector<ListColumn> columns = {
         {"attempt", 7, true}, {"ranks", 5, true}, {"began", 26}, {"steps", 8}, {"took", 7, true}};
+    if (shows_runs) {
+        columns.insert(columns.begin(), {"run", 8});
+    }
     std::vector<PartName> shown;  // parts that took time
     for (const PartName& part : kPartNames) {
         double all_ns = 0;
@@ -61,6 +69,9 @@ void write_table(const std::vector<AttemptTimes>& attempts, const ListingOptions
     for (const AttemptTimes& one : attempts) {
         std::vector<std::string> line = {std::to_string(one.attempt), std::to_string(one.ranks),
                                          date_text(one.began_ns), steps_cell(one), time_cell(one.took_ns())};
+        if (shows_runs) {
+            line.insert(line.begin(), one.run);
+        }
         for (const PartName& part : shown) {
             line.push_back(time_cell(one.part_ns(part.part)));
         }
@@ -76,6 +87,7 @@ Json json_of(const AttemptTimes& one) {
     const auto step_or_null = [](int64_t step) { return step == kNoStep ? Json(nullptr) : Json(step); };
     Json json;
     json["kind"] = "attempt";
+    json["run"] = one.run;
     json["attempt"] = one.attempt;
     json["ranks"] = one.ranks;
     json["began_realtime_ns"] = one.began_ns;
@@ -94,7 +106,7 @@ Json json_of(const AttemptTimes& one) {
 
 Json json_of(const Goodput& goodput, size_t attempts) {
     return {{"kind", "goodput"},
-            {"share", goodput.share()},
+            {"share", goodput.marks_steps ? Json(goodput.share()) : Json(nullptr)},
             {"kept_ns", goodput.kept_ns},
             {"took_ns", goodput.all_ns},
             {"attempts", attempts}};
@@ -117,6 +129,11 @@ void report_goodput(const std::vector<AttemptTimes>& attempts, bool json, const 
         const Goodput goodput = goodput_of(attempts);
         write_table(attempts, table, write);
         if (table.csv) {
+            return;
+        }
+        if (!goodput.marks_steps) {
+            write(fmt::format("\ngoodput unknown: the program marks no steps (titan_step, titantrace.step), of {}\n",
+                              fine_duration_text(goodput.all_ns)));
             return;
         }
         write(fmt::format("\ngoodput {:.1f}%: {} of training that was not done again, of {}\n", 100 * goodput.share(),

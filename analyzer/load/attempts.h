@@ -1,7 +1,8 @@
-// The attempts of a run that left something, as far as directories tell.
+// The attempts that left something, as far as directories tell.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,15 @@
 
 namespace titan::analyzer {
 
-struct Attempts {
-    std::string run;               // the wanted one, else the newest; empty where no directory tells
-    std::vector<int32_t> numbers;  // oldest first
+struct AttemptOf {
+    std::string run;                // empty where no directory tells, as of the following
+    std::optional<int32_t> number;  // nothing: the newest
 };
 
-// The wanted one alone, or those of dumps, rings and journals; of logs (choose_logs.h) where there are no others.
-// Error: a path that does not exist.
-Result<Attempts> attempts_of(const LoadOptions& options);
+// Oldest first. The wanted one alone, or those of the wanted run, else of the newest: of dumps, rings and journals; of
+// logs (choose_logs.h) where there are no others. Error: a path that does not exist.
+Result<std::vector<AttemptOf>> attempts_of(const LoadOptions& options);
+// Of all runs that are there.
+Result<std::vector<AttemptOf>> all_attempts(const LoadOptions& options);
 
 }  // namespace titan::analyzer

@@ -76,7 +76,7 @@ Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& op
     sums.by_size = true;
     Summary summary(run, sums);
     StepMetrics metrics;
-    AttemptReader times(run.attempt, nullptr);
+    AttemptReader times(run, nullptr);
     std::map<const Process*, ProcessStacks> stacks_of;
     reader.visit_all({}, [&](const ProcessRecords& records) {
         summary.add(records);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "host/words.h"
 #include "phases.h"
 
 namespace titan::analyzer {
@@ -152,8 +153,9 @@ int64_t end_of_steps_ns(const std::vector<Step>& steps, int64_t end_ns) {
 
 double AttemptTimes::took_ns() const { return sum_of(parts_ns); }
 
-AttemptReader::AttemptReader(int32_t attempt, const AttemptTimes* next) {
-    sums_.attempt = attempt;
+AttemptReader::AttemptReader(const Run& run, const AttemptTimes* next) {
+    sums_.run = printable(run.id);
+    sums_.attempt = run.attempt;
     sums_.began_ns = std::numeric_limits<int64_t>::max();
     if (next != nullptr) {
         done_again_from_ = next->first_step;
@@ -212,6 +214,8 @@ AttemptTimes AttemptReader::times() const {
 
 Goodput goodput_of(const std::vector<AttemptTimes>& attempts) {
     Goodput goodput;
+    goodput.marks_steps = std::any_of(attempts.begin(), attempts.end(),
+                                      [](const AttemptTimes& one) { return one.first_step != kNoStep; });
     for (const AttemptTimes& one : attempts) {
         goodput.all_ns += one.took_ns() + one.pause_ns;
         goodput.kept_ns += one.part_ns(TimePart::kTraining) - one.lost_ns;

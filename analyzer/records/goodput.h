@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "records.h"
@@ -30,6 +31,7 @@ inline constexpr int64_t kNoStep = std::numeric_limits<int64_t>::min();
 
 // Means over its ranks; steps and moments over all of them.
 struct AttemptTimes {
+    std::string run;
     int32_t attempt = 0;
     uint64_t ranks = 0;    // with markers or another record; the rest of the numbers rests on these
     int64_t began_ns = 0;  // CLOCK_REALTIME: the first call or marker of the first rank
@@ -49,7 +51,7 @@ struct AttemptTimes {
 class AttemptReader {
   public:
     // `next`: null of the newest attempt.
-    AttemptReader(int32_t attempt, const AttemptTimes* next);
+    AttemptReader(const Run& run, const AttemptTimes* next);
     void add(const ProcessRecords& records);
     AttemptTimes times() const;  // ranks 0: nothing is on record
 
@@ -60,8 +62,9 @@ class AttemptReader {
 };
 
 struct Goodput {
-    double all_ns = 0;   // of all attempts and the pauses between them
-    double kept_ns = 0;  // training that is not lost
+    double all_ns = 0;        // of all attempts and the pauses between them
+    double kept_ns = 0;       // training that is not lost
+    bool marks_steps = true;  // false: what of it was training is not known
 
     double share() const { return all_ns > 0 ? kept_ns / all_ns : 0; }
 };

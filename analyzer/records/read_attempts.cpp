@@ -5,44 +5,56 @@
 #include <algorithm>
 
 #include "attempts.h"
+#include "host/words.h"
 #include "load_run.h"
 
 namespace titan::analyzer {
 
+namespace {
+
+bool is_of_session(const Process& process, const std::string& session) {
+    return std::any_of(process.labels.begin(), process.labels.end(), [&](const std::pair<uint32_t, uint32_t>& label) {
+        return process.text(label.first) == "session_tag" && process.text(label.second) == session;
+    });
+}
+
+}  // namespace
+
 // From the newest to the oldest: each tells from which step on the one before was in vain.
-Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const std::set<int>& ranks,
-                                                const std::optional<AttemptTimes>& newest, const Write& note) {
+Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAttempts& wanted, const Write& note) {
     load.with_journals = true;
-    const Result<Attempts> found = attempts_of(load);
+    const Result<std::vector<AttemptOf>> found = wanted.session.empty() ? attempts_of(load) : all_attempts(load);
     if (!found) {
         return found.error();
     }
-    std::vector<std::optional<int32_t>> numbers(found->numbers.begin(), found->numbers.end());
-    if (numbers.empty()) {
-        numbers.emplace_back();  // no directory tells: the newest
-    }
-    load.run = found->run;
     std::vector<AttemptTimes> attempts;  // newest first
     const auto keep = [&attempts](const AttemptTimes& attempt) {
         if (attempt.ranks != 0) {
             attempts.push_back(attempt);
         }
     };
-    for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
-        if (newest && number->value_or(newest->attempt) == newest->attempt) {
-            keep(*newest);
+    for (auto one = found->rbegin(); one != found->rend(); ++one) {
+        if (wanted.newest && one->number.value_or(wanted.newest->attempt) == wanted.newest->attempt) {
+            keep(*wanted.newest);
             continue;
         }
-        load.attempt = *number;
+        load.run = one->run;
+        load.attempt = one->number;
         const Result<Run> run = load_run(load);
         if (!run) {
-            note(fmt::format("attempt {} is left out: {}", number->value_or(0), run.error().text()));
+            note(fmt::format("attempt {}{} is left out: {}", one->number.value_or(0),
+                             wanted.session.empty() ? "" : " of run " + printable(one->run), run.error().text()));
             continue;
         }
         Symbols symbols(Symbols::Search::kNearby);
         RecordReader reader(*run, symbols);
-        AttemptReader times(run->attempt, attempts.empty() ? nullptr : &attempts.back());
-        reader.visit_ours(ranks, [&](const ProcessRecords& records) { times.add(records); });
+        if (!wanted.session.empty() &&
+            std::none_of(reader.processes().begin(), reader.processes().end(),
+                         [&](const Process* process) { return is_of_session(*process, wanted.session); })) {
+            continue;
+        }
+        AttemptReader times(*run, attempts.empty() ? nullptr : &attempts.back());
+        reader.visit_ours(wanted.ranks, [&](const ProcessRecords& records) { times.add(records); });
         for (const std::string& problem : reader.problems()) {
             note(problem);
         }

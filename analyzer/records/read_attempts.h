@@ -11,10 +11,14 @@
 
 namespace titan::analyzer {
 
-// Those of the wanted run, or the wanted attempt alone; oldest first. `ranks`: only these, all where it is empty.
-// `newest`: that one, where it is read already. Calls note(problem) for an attempt, or a part of one, that cannot be
-// read. Error: nothing can.
-Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const std::set<int>& ranks,
-                                                const std::optional<AttemptTimes>& newest, const Write& note);
+struct WantedAttempts {
+    std::set<int> ranks{};                 // only these, all where it is empty
+    std::optional<AttemptTimes> newest{};  // where it is read already
+    // Of all runs that say this session_tag (titantrace.label); empty: of the wanted run, or the wanted attempt alone.
+    std::string session{};
+};
+
+// Oldest first. Calls note(problem) for an attempt, or a part of one, that cannot be read. Error: nothing can.
+Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAttempts& wanted, const Write& note);
 
 }  // namespace titan::analyzer

@@ -24,6 +24,8 @@ def spend(part, span, seconds):
         time.sleep(seconds)
     taken[part] += time.time() - began
 titantrace.event("begun")
+if "SESSION" in os.environ:
+    titantrace.label("session_tag", os.environ["SESSION"])
 spend("start", None, plan["start"])
 spend("compile", "compile", 0.05)
 for step in range(plan["first"], plan["last"] + 1):
@@ -102,6 +104,25 @@ class Goodput(harness.Case):
         self.assertEqual(len(self.goodput("--json", "--attempt", "1").stdout.splitlines()), 2)
         self.assertEqual(json.loads(self.goodput("--json", "--rank", "1").stdout.splitlines()[0])["ranks"], 1)
         self.goodput("--rank", "77", status=harness.FINDINGS)
+
+    def test_a_session_of_two_runs(self):
+        """They are attempts of one job, and a run of another session is none of it."""
+        for number, (run, session) in enumerate((("first", "s"), ("other", "t"), ("second", "s"))):
+            self.run_attempt(0, PLANS[number if number == 0 else 1], ranks=1, SESSION=session, TITANTRACE_RUN_ID=run)
+        first, second, all_of_them = map(json.loads, self.goodput("--session", "s", "--json").stdout.splitlines())
+        self.assertEqual([first["run"], second["run"]], ["first", "second"])
+        self.assertEqual((first["lost_steps"], second["lost_steps"], all_of_them["attempts"]), (2, 0, 2))
+        self.assertGreater(first["pause_ns"], 0)
+        self.assertRegex(self.goodput("--session", "s").stdout, r"run +attempt .*\nfirst +0 [\s\S]*\nsecond +0 ")
+        self.assertIn("says this session_tag", self.goodput("--session", "u", status=harness.FINDINGS).stderr)
+
+    def test_without_steps(self):
+        program = "import titantrace\ntitantrace.event('begun')\ntitantrace.dump()\n"
+        job = self.place.start([sys.executable, "-c", program],
+                               self.place.env(RANK=0, WORLD_SIZE=1, PYTHONPATH=harness.ROOT / "python"))
+        self.assertEqual(job.wait(), 0, job.stderr)
+        self.assertIsNone(json.loads(self.goodput("--json").stdout.splitlines()[-1])["share"])
+        self.assertIn("goodput unknown: the program marks no steps", self.goodput().stdout)
 
     def test_overwritten_markers(self):
         plan = {**PLANS[0], "last": 40, "end": 0}
