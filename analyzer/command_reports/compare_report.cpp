@@ -210,10 +210,13 @@ Section parts(const Comparison& comparison, bool all) {
     return section;
 }
 
-// "NCCL_ALGO: Ring -> Tree".
+// "NCCL_ALGO: Ring -> Tree". Nothing where only one side's records tell settings.
 std::vector<std::string> settings_apart(const std::map<std::string, std::string>& a,
                                         const std::map<std::string, std::string>& b) {
     std::vector<std::string> apart;
+    if (a.empty() || b.empty()) {
+        return apart;
+    }
     const auto value = [](const std::map<std::string, std::string>& of, const std::string& name) {
         const auto known = of.find(name);
         return known == of.end() || known->second.empty() ? std::string("not set") : known->second;

@@ -379,7 +379,13 @@ class Comparer {
                             "runs",
                             tag, other_tag));
         }
-        if (before_.world_size != after_.world_size) {
+        if (before_.settings.empty() != after_.settings.empty()) {
+            note(fmt::format("settings and versions are not compared: the records of {} do not tell them",
+                             before_.settings.empty() ? "A" : "B"));
+        }
+        if ((before_.world_size <= 0) != (after_.world_size <= 0)) {
+            note(fmt::format("the number of ranks of {} is not on record", before_.world_size <= 0 ? "A" : "B"));
+        } else if (before_.world_size != after_.world_size) {
             note(fmt::format("A has {} and B {}: ranks do other shares of the work",
                              many_counted(static_cast<uint64_t>(std::max(before_.world_size, 0)), "rank"),
                              std::max(after_.world_size, 0)));

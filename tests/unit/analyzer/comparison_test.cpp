@@ -120,6 +120,17 @@ TEST_CASE("comparisons: what only one side has, other ranks, and other kinds of 
     CHECK(gate_of(comparison, 1) == Gate::kCannotTell);
 }
 
+TEST_CASE("comparisons: what one side does not tell is unknown, not another value") {
+    std::mt19937_64 random(9);  // NOLINT: the same each time
+    Side before = side_with(random, 1, 1), after = side_with(random, 1, 1);
+    before.world_size = -1;
+    after.settings["NCCL_ALGO"] = "Ring";
+    const Comparison comparison = compare(before, after);
+    CHECK(remarks(comparison, "settings and versions are not compared: the records of A do not tell them"));
+    CHECK(remarks(comparison, "the number of ranks of A is not on record"));
+    CHECK(!remarks(comparison, "ranks do other shares of the work"));
+}
+
 TEST_CASE("comparisons: series of other lengths, and no steps at all") {
     std::mt19937_64 random(5);
     const Side before = side_with(random, 1, 1, 500);
