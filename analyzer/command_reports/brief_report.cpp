@@ -66,11 +66,12 @@ std::string metrics_line(const StepMetrics& metrics) {
     std::map<std::string, double> newest;
     std::map<std::string, Bad> bad;  // as it was first
     for (const StepMetric& metric : metrics.joined()) {
+        const std::string name = in_role(metric.role, metric.name);
         if (metric.has_value) {
-            newest[metric.name] = metric.value;
+            newest[name] = metric.value;
         }
         if (!metric.not_finite.empty()) {
-            bad.emplace(metric.name, Bad{metric.step, metric.not_finite});
+            bad.emplace(name, Bad{metric.step, metric.not_finite});
         }
     }
     std::string text;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <map>
 
 #include "host/json_value.h"
 #include "host/listing.h"
 #include "host/words.h"
+#include "parts.h"
 #include "report_parts.h"
 #include "step_metrics.h"
 
@@ -35,6 +37,7 @@ Json json_of(const StepMetric& metric) {
     Json json;
     json["step"] = metric.step;
     json["metric"] = metric.name;
+    json["role"] = metric.role;
     json["reduction"] = std::string(format::name_of(metric.reduction));
     json["value"] = metric.has_value ? number_or_word(metric.value) : Json(nullptr);
     json["realtime_ns"] = metric.newest_ns;
@@ -99,13 +102,13 @@ bool report_metrics(const Run& run, const MetricsOptions& options, const Write& 
                                              {"ranks that report it", 0}};
     check_sort({columns}, options.table);
     Rows rows;
-    std::set<std::string> names;
+    std::map<std::string, const StepMetric*> names;
     for (const StepMetric& metric : all) {
-        rows.push_back({metric.step < 0 ? "-" : std::to_string(metric.step), metric.name,
+        rows.push_back({metric.step < 0 ? "-" : std::to_string(metric.step), in_role(metric.role, metric.name),
                         metric.has_value ? number_text(metric.value) : "-", joined_how(metric.reduction),
                         extreme_text(metric.lowest, metric.lowest_rank),
                         extreme_text(metric.highest, metric.highest_rank), ranks_cell(metric)});
-        names.insert(metric.name);
+        names[in_role(metric.role, metric.name)] = &metric;
     }
     if (!rows.empty()) {
         write(listing_text(columns, rows, options.table));
@@ -113,8 +116,8 @@ bool report_metrics(const Run& run, const MetricsOptions& options, const Write& 
     if (options.table.csv) {
         return !rows.empty();
     }
-    for (const std::string& name : names) {
-        if (const std::vector<int> never = metrics.never_reported(name); !never.empty()) {
+    for (const auto& [name, metric] : names) {
+        if (const std::vector<int> never = metrics.never_reported(*metric); !never.empty()) {
             write(fmt::format("{}: {} {} no value on record\n", name, ranks_text(never),
                               verb_form(never.size(), "has", "have")));
         }

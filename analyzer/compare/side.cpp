@@ -165,7 +165,7 @@ void add_metrics(const StepMetrics& metrics, const WantedSteps& wanted, Side& si
         if (!metric.has_value || !is_wanted(metric.step, first_step, wanted)) {
             continue;
         }
-        SideMetric& of = side.metrics[metric.name];
+        SideMetric& of = side.metrics[in_role(metric.role, metric.name)];
         if (std::isfinite(metric.value)) {
             of.values.emplace_back(metric.step, metric.value);
         } else {

@@ -178,7 +178,7 @@ Json metrics_section(const StepMetrics& metrics) {
     std::map<std::string, std::vector<const StepMetric*>> by_name;
     const std::vector<StepMetric> joined = metrics.joined();
     for (const StepMetric& metric : joined) {
-        by_name[metric.name].push_back(&metric);
+        by_name[in_role(metric.role, metric.name)].push_back(&metric);
     }
     if (by_name.empty()) {
         return nothing_because("the program reports no metrics (titan_metric, titantrace.metric)");
@@ -203,7 +203,7 @@ Json metrics_section(const StepMetrics& metrics) {
             not_finite.insert(points[i]->not_finite.begin(), points[i]->not_finite.end());
         }
         series["not_finite"] = rank_ranges({not_finite.begin(), not_finite.end()});
-        series["never_reported"] = rank_ranges(metrics.never_reported(name));
+        series["never_reported"] = rank_ranges(metrics.never_reported(*points.front()));
         list.push_back(std::move(series));
     }
     const size_t more = by_name.size() - list.items().size();

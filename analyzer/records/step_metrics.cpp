@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <tuple>
 
 #include "host/words.h"
 
@@ -56,7 +57,7 @@ class StepMetrics::Reader : public RecordVisitor {
   private:
     void take(const MarkerRecord& record) {
         const format::MarkerEntry& raw = record.raw;
-        const std::string name = record.of.text(raw.name);
+        const Name name(rank_.role, record.of.text(raw.name));
         const auto value = std::bit_cast<double>(raw.value);
         const Key key(raw.step, name);
         Sums& sums = into_.sums_[key];
@@ -103,7 +104,7 @@ void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
 }
 
 void StepMetrics::add(const ProcessRecords& records) {
-    Rank rank{records.rank(), -1, records.image().header().step};
+    Rank rank{records.rank(), records.role(), -1, records.image().header().step};
     Reader reader(*this, rank);
     reader.finish(records.visit(RecordKind::kMarker, reader).overwritten == 0);
     ranks_.push_back(rank);
@@ -131,7 +132,7 @@ std::vector<StepMetric> StepMetrics::joined() const {
     for (const auto& [key, sums] : sums_) {
         StepMetric metric;
         metric.step = key.first;
-        metric.name = key.second;
+        std::tie(metric.role, metric.name) = key.second;
         metric.reduction = sums.reduction;
         metric.has_value = sums.reduction != MetricReduction::kNone;
         metric.value = metric.has_value ? value_of(sums) : 0;
@@ -145,6 +146,9 @@ std::vector<StepMetric> StepMetrics::joined() const {
         sort_unique(metric.not_finite);
         for (size_t place = 0; place < ranks_.size(); ++place) {
             const Rank& rank = ranks_[place];
+            if (rank.role != metric.role) {
+                continue;
+            }
             if (has_bit(sums.reported, place)) {
                 ++metric.reported;
             } else if (metric.step < rank.from_step) {
@@ -158,11 +162,11 @@ std::vector<StepMetric> StepMetrics::joined() const {
     return all;
 }
 
-std::vector<int> StepMetrics::never_reported(const std::string& name) const {
-    const auto known = ever_.find(name);
+std::vector<int> StepMetrics::never_reported(const StepMetric& metric) const {
+    const auto known = ever_.find({metric.role, metric.name});
     std::vector<int> ranks;
     for (size_t place = 0; known != ever_.end() && place < ranks_.size(); ++place) {
-        if (!has_bit(known->second, place)) {
+        if (ranks_[place].role == metric.role && !has_bit(known->second, place)) {
             ranks.push_back(ranks_[place].rank);
         }
     }

@@ -16,6 +16,7 @@ namespace titan::analyzer {
 // A metric in one step. Steps are -1 before the first.
 struct StepMetric {
     int64_t step = -1;
+    std::string role;  // where ranks count within roles (ProcessRecords::role): only those of one are joined
     std::string name;
     format::MetricReduction reduction = format::MetricReduction::kNotTold;
     // Joined; where the program does not tell how, the mean of the newest value of each rank. Without: kNone.
@@ -37,15 +38,16 @@ struct StepMetric {
 class StepMetrics {
   public:
     void add(const ProcessRecords& records);
-    // By step, then by name.
+    // By step, then by role and name.
     std::vector<StepMetric> joined() const;
     // Ranks whose records hold no value of that metric at all, as stages of a pipeline without a loss.
-    std::vector<int> never_reported(const std::string& name) const;
+    std::vector<int> never_reported(const StepMetric& metric) const;
 
   private:
     class Reader;
     struct Rank {
         int rank;
+        std::string role;
         int64_t from_step;  // the first step of which all markers are on record
         int64_t newest_step;
     };
@@ -61,14 +63,15 @@ class StepMetrics {
         std::vector<int> not_finite;
         std::vector<bool> reported;  // by place in ranks_
     };
-    using Key = std::pair<int64_t, std::string>;
+    using Name = std::pair<std::string, std::string>;  // role and name
+    using Key = std::pair<int64_t, Name>;
 
     void take(Sums& sums, double value, double weight, int64_t at_ns);
     double value_of(const Sums& sums) const;
 
     std::vector<Rank> ranks_;
     std::map<Key, Sums> sums_;
-    std::map<std::string, std::vector<bool>> ever_;  // reported by place in ranks_
+    std::map<Name, std::vector<bool>> ever_;  // reported by place in ranks_
 };
 
 }  // namespace titan::analyzer

@@ -152,7 +152,12 @@ class StructuredLog(harness.Case):
         other = Log(logs, source="generator", start_us=START_US + 10**9, stamp="20261126-121640-ABC125")
         other.step = 0
         other.span("generate", 0, 30)()
+        other.metric(190, "loss", 70.0)
         other.write()
+        first = [row for row in map(json.loads, self.run_tool("metrics", logs, "--json").stdout.splitlines())
+                 if row["step"] == 0]
+        self.assertEqual([(row["role"], row["metric"], row["value"], row["ranks_reported"], row["ranks_missing"])
+                          for row in first], [("generator", "loss", 70, 1, []), ("trainer", "loss", 2.5, 2, [])])
         rows = self.rows(logs)
         self.assertEqual(rows["step", "trainer: step"]["ranks"], [0, 1])
         self.assertEqual(rows["span", "generator: generate"]["mean_ns"], 30e6)
