@@ -62,7 +62,9 @@ void ProcessTimeline::collect(const ProcessRecords& records) {
         records.visit(kind, *this);
     }
     const int64_t end_ns = std::max(options_.end_ns, newest_marker_ns_);
-    end_step(end_ns);
+    // Of a process that has ended the newest step did not go on for longer than anything is known of it.
+    const bool goes_on = !records.process().has_ended() || newest_marker_ns_ == 0;
+    end_step(goes_on ? end_ns : newest_marker_ns_, true);
     if (!records.process().source.is_flight_recorder) {
         add_open_spans(records);
     }
@@ -230,10 +232,17 @@ void ProcessTimeline::cuda_call(const CudaCallRecord& record) {
               returned ? common(record.of, record.raw.returned_ticks) : options_.end_ns, details);
 }
 
-void ProcessTimeline::end_step(int64_t at_ns) {
+void ProcessTimeline::end_step(int64_t at_ns, bool is_open) {
     if (step_ >= 0) {
         const std::string name = fmt::format("step {}", step_);
-        add_slice(track_of(Group::kSteps, 0, "steps"), step_begin_ns_, at_ns, {name, {}, 0});
+        TraceDetails details{name, {}, 0};
+        if (relative_step_) {
+            details.arguments.push_back({"relative_step", *relative_step_});
+        }
+        if (is_open) {
+            details.arguments.push_back({"state", std::string_view("newest: no step ends it")});
+        }
+        add_slice(track_of(Group::kSteps, 0, "steps"), step_begin_ns_, at_ns, details);
     }
     step_ = -1;
 }
@@ -300,8 +309,9 @@ void ProcessTimeline::marker(const MarkerRecord& record) {
     const std::string name = record.of.text(raw.name);
     switch (raw.kind) {
         case MarkerKind::kStep:
-            end_step(at_ns);
+            end_step(at_ns, false);
             step_ = static_cast<int64_t>(raw.value);
+            relative_step_ = raw.detail != 0 ? std::optional(static_cast<int64_t>(raw.extra)) : std::nullopt;
             step_begin_ns_ = at_ns;
             break;
         case MarkerKind::kSpanBegin: span_begin(record); break;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -88,7 +89,7 @@ class ProcessTimeline : public RecordVisitor {
     void add_open_spans(const ProcessRecords& of);
     void span_end(const MarkerRecord& record);
     void end_span(const OpenSpan& span, int64_t end_ns, bool is_open);
-    void end_step(int64_t at_ns);
+    void end_step(int64_t at_ns, bool is_open);
     void drop_oldest();
 
     const Run& run_;
@@ -102,6 +103,7 @@ class ProcessTimeline : public RecordVisitor {
     std::unordered_set<uint32_t> still_open_;  // by the dump's table, and no later marker ends them
     int64_t newest_marker_ns_ = 0;             // a journal may go on after the dump
     int64_t step_ = -1;
+    std::optional<int64_t> relative_step_;
     int64_t step_begin_ns_ = 0;
     TimelineCounts counts_;
 };

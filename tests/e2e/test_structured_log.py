@@ -99,6 +99,10 @@ class StructuredLog(harness.Case):
         self.assertEqual(slices.count(("step", 300)), 2)
         self.assertEqual(slices.count(("step", 95)), 8)
         self.assertEqual(slices.count(("step 1", 100)), 2)
+        told = {one["name"]: one["arguments"] for one in trace["slices"] if one["name"].startswith("step ")}
+        self.assertEqual(told["step 1"], {"relative_step": 1})
+        newest = told[max(told)]
+        self.assertEqual(newest["state"], "newest: no step ends it")
         names = {track["name"] for track in trace["tracks"].values()}
         self.assertLessEqual({"rank 0 on node-1, pid 1000", "rank 1 on node-1, pid 1001", "main thread", "thread 77"},
                              names)
