@@ -2,6 +2,7 @@
 semicolons (tests/unit/tracer/python/get_pythons.py brings newer ones and sets it; one built without the GIL must be
 built by hand)."""
 import collections
+import functools
 import glob
 import os
 import re
@@ -18,6 +19,7 @@ ASK = ("import sys, sysconfig; print('%d.%d.%d%s %s' % (sys.version_info[:3] + (
 Python = collections.namedtuple("Python", "command version minor shape")
 
 
+@functools.cache  # each is asked, old ones and shims, too: a third of a second of a processor
 def interpreters():
     """Every different CPython 3 that runs here."""
     commands = [shlex.split(c) for c in os.environ.get("TITAN_PYTHONS", "").split(";") if c.strip()]
