@@ -1,6 +1,7 @@
 """One case: a job, what goes wrong in it, when its ranks dump, and how the files are damaged. Its number says it
 all."""
 
+import gc
 import os
 import random
 from collections import Counter
@@ -13,6 +14,8 @@ from program import COMMUNICATION, Job, Op
 from recorders import flight_recorder, titan
 from truth import ABSENT, Truth
 
+# Cases are many small objects and hardly a cycle: to look for these took a quarter of the time.
+gc.set_threshold(200_000)
 
 OWN = "own:"  # before the name of a class: recorded by titantrace, not by PyTorch
 
