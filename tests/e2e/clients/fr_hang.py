@@ -1,13 +1,15 @@
-"""A PyTorch program on CPU (Gloo) that hangs as it is told, and leaves Flight Recorder dumps: fr_hang.py DIRECTORY
-FAULT
+"""A job of three PyTorch processes on CPU (Gloo) that hangs as it is told, and leaves Flight Recorder dumps: fr_hang.py
+DIRECTORY FAULT
 
 FAULT: none | skip | sleep | op, of rank 1. (Other sizes are none: where they differ, Gloo ends the process.) The dumps
 are written by a thread of its own once a rank has made no progress for two seconds, as PyTorch's watchdog does for
-NCCL; no rank leaves before all have written theirs.
+NCCL; no rank leaves before all have written theirs. The ranks are forked: importing PyTorch takes seconds of a
+processor.
 """
 
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
@@ -17,17 +19,18 @@ import torch
 import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
+SIZE = 3
 directory, fault = pathlib.Path(sys.argv[1]), sys.argv[2]
 progress = [time.monotonic()]
 
 
-def watchdog(rank, size):
+def watchdog(rank):
     while time.monotonic() - progress[0] < 2:
         time.sleep(0.05)
     (directory / f"nccl_trace_rank_{rank}").write_bytes(c10d._dump_fr_trace())
     (directory / "json" / f"rank{rank}.json").write_bytes(bytes(c10d._dump_fr_trace_json()))
     (directory / "done" / str(rank)).write_text("")
-    while len(list((directory / "done").iterdir())) < size:
+    while len(list((directory / "done").iterdir())) < SIZE:
         time.sleep(0.05)
     os._exit(0)
 
@@ -52,17 +55,23 @@ def last_step(rank):
     dist.all_reduce(values)
 
 
-def main():
-    dist.init_process_group("gloo", timeout=timedelta(seconds=600))
-    rank, size = dist.get_rank(), dist.get_world_size()
+def main(rank):
+    dist.init_process_group("gloo", init_method=(directory / "store").absolute().as_uri(), rank=rank, world_size=SIZE,
+                            timeout=timedelta(seconds=600))
     pair = dist.new_group([0, 1], group_desc="pair")
     pair = pair if rank < 2 else None
     for _ in range(3):
         step(rank, pair)
-    threading.Thread(target=watchdog, args=(rank, size), daemon=True).start()
+    threading.Thread(target=watchdog, args=(rank,), daemon=True).start()
     if fault != "none":
         last_step(rank)
     time.sleep(1000)
 
 
-main()
+if __name__ == "__main__":
+    for number in range(SIZE):
+        if os.fork() == 0:
+            sys.exit(main(number))
+    for _ in range(SIZE):
+        if os.wait()[1] != 0:
+            os.killpg(0, signal.SIGKILL)  # the others would wait for its dump
