@@ -20,10 +20,11 @@ class Watched(harness.Case):
         self.told = self.place.path / "told"
         self.tell = f"cat >> {self.told}; echo >> {self.told}.count"
 
-    def titan_run(self, *options, fault=HANG, steps=100000, sim=(), **settings):
+    def titan_run(self, *options, fault=HANG, steps=100000, step_ms=2, sim=(), **settings):
+        """Jobs that work on and on need a longer step: each costs milliseconds of a processor."""
         return self.place.start(
             [harness.BUILD / "tools" / "titan-run", *options, "--", harness.stand_ins() / "titan-sim", "--ranks", 4,
-             "--tp", 2, "--steps", steps, "--step-ms", 2, "--timeout-s", 600, *sim],
+             "--tp", 2, "--steps", steps, "--step-ms", step_ms, "--timeout-s", 600, *sim],
             self.place.env(**{"preload": False, "SIMGPU_FAULTS": fault, "TITANTRACE_TIMEOUT_S": 2, **settings}))
 
     def watch(self, *options, **settings):
@@ -148,7 +149,7 @@ class WhereNoCauseIsKnown(Watched):
         os.utime(path, (path.stat().st_mtime - age_s,) * 2)
 
     def test_a_false_alarm_and_then_a_hang(self):
-        job = self.titan_run("--on-verdict", self.tell, fault="spin rank=1 step=400")
+        job = self.titan_run("--on-verdict", self.tell, fault="spin rank=1 step=80", step_ms=20)
         # The job has started, and does not hang yet, however busy the machine is.
         harness.wait_for(self.place.ring_files, 30, "a ring")
         self.false_alarm()
@@ -160,7 +161,7 @@ class WhereNoCauseIsKnown(Watched):
 
     def test_a_job_that_fails_without_one(self):
         """The line comes at once, the command when the job has ended."""
-        job = self.titan_run("--on-verdict", self.tell, fault="", TITANTRACE_TIMEOUT_S=60)
+        job = self.titan_run("--on-verdict", self.tell, fault="", step_ms=20, TITANTRACE_TIMEOUT_S=60)
         self.wait_trains()
         self.false_alarm(age_s=-3600)  # about dumps that come
         self.dump("--job", "e2e")
@@ -199,7 +200,7 @@ class Commands(Watched):
 
     def test_a_job_that_ends_well(self):
         """Nobody is told, even where somebody has asked for dumps."""
-        job = self.titan_run("--on-verdict", self.tell, fault="", steps=1000, TITANTRACE_TIMEOUT_S=60)
+        job = self.titan_run("--on-verdict", self.tell, fault="", steps=500, step_ms=20, TITANTRACE_TIMEOUT_S=60)
         self.wait_trains()
         self.dump("--job", "e2e")
         self.assertEqual(len(self.place.dump_files()), 4)
@@ -228,7 +229,7 @@ class Several(Watched):
         """Each titan-run speaks of its own job alone."""
         # On a busy machine communicators take their time to be created: longer than that is a hang of its own.
         runs = {run: self.titan_run("--run", run, "--on-verdict", f"cat > {self.told}.{run}", fault=fault,
-                                    TITANTRACE_TIMEOUT_S=6)
+                                    step_ms=20, TITANTRACE_TIMEOUT_S=6)
                 for run, fault in (("hangs", HANG), ("works", ""))}
         self.wait_verdict(run="hangs")
         harness.wait_for(pathlib.Path(f"{self.told}.hangs").exists, 20, "it is told")
