@@ -114,11 +114,11 @@ def compile_preload_with(rows):
 
 def older_headers(version, place):
     """The installed headers as they would be at `version`: without later types, and the functions that need them."""
+    later = "|".join(name for name, since in LATER.items() if since > version)
     for name in HEADERS:
         text = (options.toolkit_include / name).read_text()
-        for later, since in LATER.items():
-            if since > version:
-                text = re.sub(rf"\b{later}\b", f"later_{later}", text)
+        if later:
+            text = re.sub(rf"\b({later})\b", r"later_\1", text)
         text = re.sub(r"^extern [^;{]*\(([^;{]*\blater_)[^;{]*;", "", text, flags=re.M)
         text = re.sub(r"^[ \t]*typedef [^\n]*PFN_\w+_v(\d+)(?:_pts?[zd]s?)?\)[^\n]*;",
                       lambda form: form[0] if int(form[1]) <= version else "", text, flags=re.M)
