@@ -1,6 +1,5 @@
-// What each program of doctest cases shares, in the file with its main() behind DOCTEST_CONFIG_IMPLEMENT: the order of
-// cases, and which of them cannot run here, and why, in lines that scripts/test-tally looks for. Such a case says
-// MESSAGE("skipped: why").
+// What each program of doctest cases shares, in the file with its main(): the order of cases, and which of them cannot
+// run here, and why, in lines that scripts/test-tally looks for. Such a case says MESSAGE("skipped: why").
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,3 @@
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>
