@@ -55,7 +55,7 @@ TimedOptions with_fault(TimedOptions options, TimedFault::Kind kind, int rank, i
     return options;
 }
 
-bool says(const std::vector<std::string>& evidence, std::string_view words) {
+bool one_says(const std::vector<std::string>& evidence, std::string_view words) {
     return std::any_of(evidence.begin(), evidence.end(),
                        [words](const std::string& one) { return one.starts_with(words); });
 }
@@ -132,7 +132,8 @@ TEST_CASE("replay: pauses at one place of the step are waits, and no collector's
             REQUIRE(!slow.causes.causes.empty());
             const SlowCause& cause = slow.causes.causes.front();
             CHECK(cause.of_class == of_class);
-            CHECK(says(cause.evidence, "all at the same place of a step") == (of_class == CauseClass::kDataLoading));
+            CHECK(one_says(cause.evidence, "all at the same place of a step") ==
+                  (of_class == CauseClass::kDataLoading));
         }
     }
 }
