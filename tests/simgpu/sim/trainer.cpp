@@ -323,13 +323,13 @@ void Trainer::wait_for(cudaStream_t stream) {
 }
 
 void Trainer::expect(const char* what, const float* data, size_t count, float value) {
-    std::vector<float> host(count);
-    CUDA_CHECK(cudaMemcpyAsync(host.data(), data, count * sizeof(float), cudaMemcpyDeviceToHost, compute_));
+    seen_.resize(std::max(seen_.size(), count));
+    CUDA_CHECK(cudaMemcpyAsync(seen_.data(), data, count * sizeof(float), cudaMemcpyDeviceToHost, compute_));
     wait_for(compute_);
     for (size_t i = 0; i < count; ++i) {
-        if (host[i] != value) {
+        if (seen_[i] != value) {
             die(kExitWrongData, "step %ld: %s has %g at %zu, expected %g", static_cast<long>(state_.step), what,
-                static_cast<double>(host[i]), i, static_cast<double>(value));
+                static_cast<double>(seen_[i]), i, static_cast<double>(value));
         }
     }
 }

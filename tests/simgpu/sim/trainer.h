@@ -84,6 +84,7 @@ class Trainer {
     size_t next_event_ = 0;
     cudaGraphExec_t graph_ = nullptr;  // a step
     std::vector<int64_t> operations_;  // of each communicator in a step
+    std::vector<float> seen_;          // a copy of what expect() looks at
     std::atomic<int64_t> progress_{0};
     std::atomic<bool> over_{false};
 };
