@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "call_order.h"
 #include "captures.h"
 #include "explain.h"
 #include "run_text.h"
@@ -39,8 +40,8 @@ std::vector<uint32_t> nodes_explained_by(const Evidence& evidence, const Mismatc
             return absence.moved_on && std::find(mismatch.culprits.begin(), mismatch.culprits.end(), absence.member) !=
                                            mismatch.culprits.end();
         });
-        if (there && (node.sequence == mismatch.sequence ||
-                      (mismatch.shift != Shift::kNone && (node.sequence > mismatch.sequence || skipped_before)))) {
+        if (there && (node.sequence == mismatch.sequence || (mismatch.edit.kind != EditKind::kChanged &&
+                                                             (node.sequence > mismatch.sequence || skipped_before)))) {
             nodes.push_back(i);
         }
     }
@@ -89,20 +90,15 @@ bool is_not_survived(const Evidence& evidence, const Mismatch& mismatch) {
 // Is the call of the mismatch ahead of the waiter's on its stream, and not known to have ended?
 bool is_behind(const Evidence& evidence, const Waiter& waiter, const Mismatch& mismatch) {
     const Process& process = evidence.run.process(waiter.member);
-    for (const Member& member : process.members) {
-        const Entry* entry =
-            member.communicator == mismatch.communicator ? process.call_at(member, mismatch.sequence) : nullptr;
-        if (entry == nullptr || waiter.entry == nullptr || entry >= waiter.entry ||
-            entry->stream != waiter.entry->stream) {
-            continue;
-        }
-        const auto index = static_cast<size_t>(entry - process.entries.data());
-        const StreamOrder& order = evidence.graph.orders[waiter.member.process];
-        const bool same_step = entry->step >= 0 && entry->step == waiter.entry->step;
-        return order.progress[index] == Progress::kUnknown &&
-               (same_step || ends_are_known(process, member, order, mismatch.sequence));
+    const Member* const member = member_in(process, mismatch.communicator);
+    const Entry* const entry = member == nullptr ? nullptr : process.call_at(*member, mismatch.sequence);
+    if (entry == nullptr || waiter.entry == nullptr || entry >= waiter.entry || entry->stream != waiter.entry->stream) {
+        return false;
     }
-    return false;
+    const StreamOrder& order = evidence.graph.orders[waiter.member.process];
+    const bool same_step = entry->step >= 0 && entry->step == waiter.entry->step;
+    return order.progress[static_cast<size_t>(entry - process.entries.data())] == Progress::kUnknown &&
+           (same_step || ends_are_known(process, *member, order, mismatch.sequence));
 }
 
 // A mismatch that is ahead of what waits, on the same streams, and not known to be survived, is why it waits.

@@ -227,14 +227,14 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
         return;
     }
     const Communicator& communicator = run.communicators[mismatch.communicator];
-    if (mismatch.skipped_or_extra) {
+    if (mismatch.edit.or_extra) {
         depends_on(finding, Unknown::kSkippedOrExtra);
     }
-    if (mismatch.shift == Shift::kExtra && mismatch.several_threads) {
+    if (mismatch.edit.kind == EditKind::kExtra && mismatch.several_threads) {
         depends_on(finding, Unknown::kNextOfThread);
         return;
     }
-    if (mismatch.skipped_or_extra && mismatch.others.size() * 2 > communicator.by_rank.size()) {
+    if (mismatch.edit.or_extra && mismatch.others.size() * 2 > communicator.by_rank.size()) {
         return;
     }
     std::vector<int> missing;

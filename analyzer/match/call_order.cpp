@@ -46,18 +46,17 @@ class CallFinder {
 
     Place find(const Process& process) const {
         for (const uint32_t communicator : communicators_) {
-            for (const Member& member : process.members) {
-                if (member.communicator != communicator) {
-                    continue;
-                }
-                if (call_.exchange) {
-                    return find_exchange(process, member);
-                }
-                if (const auto at = member.call_log.find(call_.sequence)) {
-                    return {Made::kYes, *at};
-                }
-                return {member.issued <= call_.sequence ? Made::kNotYet : Made::kUnknown, 0};
+            const Member* const member = member_in(process, communicator);
+            if (member == nullptr) {
+                continue;
             }
+            if (call_.exchange) {
+                return find_exchange(process, *member);
+            }
+            if (const auto at = member->call_log.find(call_.sequence)) {
+                return {Made::kYes, *at};
+            }
+            return {member->issued <= call_.sequence ? Made::kNotYet : Made::kUnknown, 0};
         }
         return {};
     }
@@ -96,6 +95,12 @@ bool share_a_process(const Communicator& a, const Communicator& b) {
 }
 
 }  // namespace
+
+const Member* member_in(const Process& process, uint32_t communicator) {
+    const auto found = std::find_if(process.members.begin(), process.members.end(),
+                                    [&](const Member& member) { return member.communicator == communicator; });
+    return communicator == kNoIndex || found == process.members.end() ? nullptr : &*found;
+}
 
 std::string role_text(const Communicator& communicator) {
     const std::string_view role = role_in(communicator.name);

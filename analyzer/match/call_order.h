@@ -30,6 +30,8 @@ OrderVote vote_on_order(const Run& run, CallPlace a, CallPlace b);
 // "ranks 2-3 have the order of the few: 2 of 16 ranks that make such calls".
 std::string order_of_few_text(const std::vector<int>& ranks, const OrderVote& vote);
 
+// What the process is in that communicator; null: no member.
+const Member* member_in(const Process& process, uint32_t communicator);
 // Did the process make that call, or one like it on a sibling, after that place in its history?
 bool made_after(const Run& run, uint32_t process, CallPlace later, uint32_t place);
 

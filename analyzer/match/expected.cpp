@@ -1,11 +1,13 @@
 #include "expected.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
 #include "call_order.h"
 #include "layout.h"
+#include "replays.h"
 
 namespace titan::analyzer {
 namespace {
@@ -27,6 +29,48 @@ std::vector<uint32_t> newest_places(const History& history, Wanted&& is_wanted) 
     }
     std::reverse(places.begin(), places.end());
     return places;
+}
+
+// Calls that a rank made and calls that it should have made, from the first on that differs: its i-th and their j-th
+// are equal; none where one of the two has ended.
+using Same = std::function<std::optional<bool>(size_t i, size_t j)>;
+
+// How far the two agree from one's i-th and the other's j-th on.
+struct Agreement {
+    size_t compared = 0;
+    size_t equal = 0;
+    bool all() const { return compared > 0 && equal == compared; }
+};
+
+Agreement agreement(const Same& same, size_t i, size_t j) {
+    constexpr size_t kLookahead = 32;
+    Agreement agreement;
+    for (size_t k = 0; k < kLookahead; ++k) {
+        const auto equal = same(i + k, j + k);
+        if (!equal) {
+            break;
+        }
+        ++agreement.compared;
+        agreement.equal += *equal ? 1 : 0;
+    }
+    return agreement;
+}
+
+bool are_swapped(const Same& same) {
+    const Agreement after = agreement(same, 2, 2);
+    return same(0, 1) == true && same(1, 0) == true && after.equal == after.compared;
+}
+
+// `left_out`: as many calls may be missing.
+void tell_kind(const Same& same, size_t left_out, Edit& edit) {
+    const bool missing = agreement(same, 0, left_out).all();
+    const bool extra = agreement(same, 1, 0).all();
+    edit.kind = agreement(same, 1, 1).all() ? EditKind::kChanged
+                : are_swapped(same)         ? EditKind::kSwapped
+                : missing                   ? EditKind::kMissing
+                : extra                     ? EditKind::kExtra
+                                            : EditKind::kChanged;
+    edit.or_extra = missing && extra && edit.kind == EditKind::kMissing;
 }
 
 }  // namespace
@@ -151,6 +195,12 @@ std::optional<Edit> Past::edit_at(size_t i) const {
     for (size_t k = *expected; k < std::min(i, *expected + kLeftOut) && tokens_[k] != tokens_[i]; ++k) {
         edit.instead.push_back((*this)[k]);
     }
+    const auto same = [&](size_t own, size_t usual) {
+        return std::max(i + own, *expected + usual) < size()
+                   ? std::optional(tokens_[i + own] == tokens_[*expected + usual])
+                   : std::nullopt;
+    };
+    tell_kind(same, edit.instead.size(), edit);
     return edit;
 }
 
@@ -170,6 +220,144 @@ const CallSignature* expected_next(const Process& process) {
 const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
     const Member& member = run.member(ref);
     return Past::of_member(run.process(ref), member, member.call_log.lower_bound(sequence)).next();
+}
+
+int32_t step_at(const Process& process, const Member& member, uint64_t sequence) {
+    const std::optional<uint32_t> place = member.call_log.find(sequence);
+    return place ? process.history.steps.at(*place) : -1;
+}
+
+namespace {
+
+// The collectives of a member that is suspected, beside those of one that is right, from the first on that differs.
+class SideBySide {
+  public:
+    SideBySide(const Run& run, MemberRef suspect, MemberRef reference, uint64_t sequence)
+        : run_(run), suspect_(suspect), reference_(reference), at_(sequence) {}
+
+    const CallSignature* own(size_t i) const { return call(suspect_, i); }
+    const CallSignature* theirs(size_t i) const { return call(reference_, i); }
+    int32_t own_step(size_t i) const { return step(suspect_, i); }
+    int32_t their_step(size_t i) const { return step(reference_, i); }
+
+    std::optional<bool> same(size_t i, size_t j) const {
+        return own(i) == nullptr || theirs(j) == nullptr ? std::nullopt
+                                                         : std::optional(same_arguments(*own(i), *theirs(j)));
+    }
+
+    // Do the two stretches belong to the same steps, as far as both tell?
+    bool steps_agree(size_t i, size_t j) const {
+        constexpr size_t kLookahead = 32;
+        for (size_t k = 0; k < kLookahead; ++k) {
+            if (own_step(i + k) >= 0 && their_step(j + k) >= 0 && own_step(i + k) != their_step(j + k)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    // Did their call always come before the suspect's? `in_step`: the two are known to be of one step.
+    bool leads_to_own(bool in_step) const {
+        const Process& process = run_.process(reference_);
+        const Member& member = run_.member(reference_);
+        const Past past = Past::of_member(process, member, member.call_log.lower_bound(at_ + 1));
+        const auto next = past.usual(past.size());
+        const auto& steps = process.history.steps;
+        const bool begins_step = next && *next > 0 && steps.at(past.place(*next)) > steps.at(past.place(*next - 1));
+        return next && own(0) != nullptr && same_arguments(*own(0), past[*next]) && !(in_step && begins_step);
+    }
+
+    // Did the suspect's second call ever follow its first one before? Where calls alternate, one that was left out
+    // looks like two that were swapped.
+    bool has_had_this_order() const {
+        constexpr uint64_t kLookedAt = 256;
+        const Member& member = run_.member(suspect_);
+        const auto equal = [&](uint64_t before, size_t i) {
+            const CallSignature* const call = run_.process(suspect_).signature_at(member, before);
+            return call != nullptr && own(i) != nullptr && same_arguments(*call, *own(i));
+        };
+        for (uint64_t before = at_; before-- > at_ - std::min(at_, kLookedAt);) {
+            if (equal(before, 0) && equal(before + 1, 1)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    // Is the suspect's call one thread's and the next, which the others make there, another's? Nothing orders the two;
+    // and the others, who have gone no further, may have owed it next.
+    bool may_be_early() const {
+        return own(0) != nullptr && own(1) != nullptr && own(0)->thread != 0 && own(1)->thread != 0 &&
+               own(0)->thread != own(1)->thread && theirs(1) == nullptr;
+    }
+
+  private:
+    const CallSignature* call(MemberRef ref, size_t i) const {
+        return run_.process(ref).signature_at(run_.member(ref), at_ + i);
+    }
+    int32_t step(MemberRef ref, size_t i) const { return step_at(run_.process(ref), run_.member(ref), at_ + i); }
+
+    const Run& run_;
+    MemberRef suspect_, reference_;
+    uint64_t at_;
+};
+
+}  // namespace
+
+Edit edit_beside(const Run& run, MemberRef suspect, MemberRef reference, uint64_t sequence) {
+    const SideBySide pair(run, suspect, reference, sequence);
+    const Same same = [&](size_t i, size_t j) { return pair.same(i, j); };
+    size_t left_out = 1;
+    Agreement missing = agreement(same, 0, left_out);
+    // A graph launch that was left out leaves out all its calls.
+    if (const uint64_t left = calls_left_in_replay(run.process(reference), run.member(reference), sequence);
+        left > 1 && !missing.all()) {
+        left_out = left;
+        missing = agreement(same, 0, left_out);
+    }
+    const Agreement extra = agreement(same, 1, 0);
+    const Agreement changed = agreement(same, 1, 1);
+    Edit edit;
+    edit.process = suspect.process;
+    edit.place = run.member(suspect).call_log.find(sequence).value_or(kNoIndex);
+    if (const CallSignature* const call = pair.theirs(0)) {
+        edit.instead.push_back(*call);
+    }
+    if (changed.all() && changed.compared >= std::max(missing.equal, extra.equal)) {
+        return edit;
+    }
+    if (are_swapped(same) && pair.steps_agree(0, 0) && !pair.has_had_this_order()) {
+        edit.kind = EditKind::kSwapped;
+        return edit;
+    }
+    const bool steps_known = pair.their_step(0) >= 0 && pair.own_step(0) >= 0;
+    const auto tells = [&](const Agreement& agreement) {
+        constexpr size_t kLeastToTell = 2;
+        return steps_known || agreement.compared >= kLeastToTell;
+    };
+    const bool extra_fits = extra.all() && pair.steps_agree(1, 0);
+    const bool missing_fits = missing.all() && pair.steps_agree(0, left_out);
+    edit.kind = EditKind::kMissing;
+    if (missing_fits && !extra_fits) {
+        edit.is_told = tells(missing);
+        return edit;
+    }
+    // Its call belongs to a later step than theirs: it is ahead, so it made no call too many.
+    edit.by_step = pair.their_step(0) >= 0 && pair.own_step(0) > pair.their_step(0);
+    // If the others have not issued their next call yet: would it be the one that the suspect makes now?
+    edit.by_past = !edit.by_step && missing.compared == 0 && pair.leads_to_own(steps_known);
+    if (missing_fits || edit.by_step || edit.by_past) {
+        // A step that repeats: with one call left out its sequence looks the same as with one made twice.
+        edit.or_extra = extra_fits && !edit.by_step;
+        edit.is_told = edit.by_step || tells(missing);
+    } else if (extra_fits) {
+        edit.kind = EditKind::kExtra;
+        edit.by_threads = pair.may_be_early();
+        edit.is_told = tells(extra);
+    } else {
+        edit.kind = EditKind::kChanged;
+    }
+    return edit;
 }
 
 namespace {
@@ -300,6 +488,13 @@ std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& compa
         edit.siblings.push_back(other.rank);
         if (edit.instead.empty()) {
             edit.instead.push_back(other.history[others->place]);
+            const auto left = static_cast<size_t>(mine.end() - own);
+            const auto left_there = static_cast<size_t>(theirs.end() - others);
+            tell_kind(
+                [&, own = own, others = others](size_t i, size_t j) {
+                    return i < left && j < left_there ? std::optional(own[i] == others[j]) : std::nullopt;
+                },
+                1, edit);
         }
     }
     return edit;

@@ -17,13 +17,27 @@ namespace titan::analyzer {
 
 inline constexpr size_t kMaxHistory = 4096;  // a call is compared with so many before it
 
-// A call that differs from what was to be expected in its place.
+enum class EditKind : uint8_t {
+    kChanged,  // another call, or other arguments
+    kMissing,  // it left out a call, or a graph launch
+    kExtra,    // it made one too many
+    kSwapped,  // it made two in the other order
+};
+
+// A call that differs from what was to be expected in its place: what was done to the calls there.
 struct Edit {
     uint32_t process = kNoIndex;
-    uint32_t place = kNoIndex;           // in its history
+    uint32_t place = kNoIndex;  // in its history
+    EditKind kind = EditKind::kChanged;
+    bool or_extra = false;               // missing, or extra: both explain the calls that follow
+    bool is_told = true;                 // false: too few calls follow to tell its kind
     std::vector<CallSignature> instead;  // what used to come there, in order, up to the call that was made
-    size_t context = 0;                  // support of its own past: so many equal calls went before
-    std::vector<int> siblings;           // support of ranks with the same role, who all made the first of `instead`
+    // What supports it.
+    size_t context = 0;         // its own past: so many equal calls went before
+    std::vector<int> siblings;  // ranks with the same role, who all made the first of `instead`
+    bool by_step = false;       // its call belongs to a later step than theirs
+    bool by_past = false;       // its call always came after the missing one
+    bool by_threads = false;    // extra, or only too early: another thread makes the call that the others have there
 };
 
 // The newest calls of a process, or some of them, beside their own repetitions. Calls are equal where communicator,
@@ -67,6 +81,11 @@ std::optional<Edit> own_edit(const Process& process, const Entry& call);
 const CallSignature* expected_next(const Process& process);
 // The same of the collective that a member makes at `sequence`.
 const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence);
+// The edit of a member whose collective at `sequence` differs from that of another. One call that is missing, or one
+// too many, explains a whole shifted sequence; one that was changed leaves the rest in step.
+Edit edit_beside(const Run& run, MemberRef suspect, MemberRef reference, uint64_t sequence);
+// The step of a member's collective, -1 unknown.
+int32_t step_at(const Process& process, const Member& member, uint64_t sequence);
 
 // The edits of ranks whose calls differ from those of all ranks with the same role, which agree with each other: the
 // first of each.

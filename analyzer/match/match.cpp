@@ -11,7 +11,6 @@
 #include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
-#include "shift.h"
 
 namespace titan::analyzer {
 namespace {
@@ -331,26 +330,25 @@ class CommunicatorMatcher {
         for (const Caller& caller : right) {
             mismatch.others.push_back(caller.ref);
         }
-        const ShiftVerdict shift = find_shift(run_, bloc.front().ref, right.front().ref, sequence);
-        mismatch.shift = shift.shift;
+        mismatch.edit = edit_beside(run_, bloc.front().ref, right.front().ref, sequence);
+        const Edit& edit = mismatch.edit;
         if (folds_into_known(mismatch)) {
             return;
         }
         const size_t members = communicator_.size > 0 ? static_cast<size_t>(communicator_.size) : present;
         const bool majority = right.size() * 2 > members && right.size() >= 2;
-        mismatch.skipped_or_extra = shift.or_extra;
-        mismatch.confidence = majority && !tie_broken && !shift.or_extra && !shift.by_threads ? Confidence::kCertain
-                                                                                              : Confidence::kLikely;
+        mismatch.confidence =
+            majority && !tie_broken && !edit.or_extra && !edit.by_threads ? Confidence::kCertain : Confidence::kLikely;
         if (!how.empty()) {
             mismatch.evidence.push_back(how);
         }
-        describe(mismatch, bloc, right, shift);
-        mismatch.several_threads = shift.by_threads;
-        if (shift.shift == Shift::kNone || shift.or_extra || !has_its_own_thread(bloc.front(), right) ||
+        describe(mismatch, bloc, right);
+        mismatch.several_threads = edit.by_threads;
+        if (edit.kind == EditKind::kChanged || edit.or_extra || !has_its_own_thread(bloc.front(), right) ||
             !has_its_own_thread(right.front(), bloc)) {
             note_threads(mismatch, sequence, {bloc, right});
         }
-        if (shift.shift != Shift::kNone) {
+        if (edit.kind != EditKind::kChanged) {
             for (Cursor& cursor : cursors_) {
                 cursor.excluded |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) !=
                                    mismatch.culprits.end();
@@ -399,7 +397,8 @@ class CommunicatorMatcher {
 
     bool folds_into_known(const Mismatch& mismatch) {
         for (Mismatch& known : found_) {
-            if (known.kind == mismatch.kind && known.culprits == mismatch.culprits && mismatch.shift == Shift::kNone) {
+            if (known.kind == mismatch.kind && known.culprits == mismatch.culprits &&
+                mismatch.edit.kind == EditKind::kChanged) {
                 ++known.repeats;
                 return true;
             }
@@ -407,74 +406,75 @@ class CommunicatorMatcher {
         return false;
     }
 
-    void describe(Mismatch& mismatch, const Bloc& bloc, const Bloc& right, const ShiftVerdict& shift) const {
+    void describe(Mismatch& mismatch, const Bloc& bloc, const Bloc& right) const {
         const std::vector<int> culprits = ranks_of(run_, bloc);
         const std::vector<int> others = ranks_of(run_, right);
         const Entry wrong = call_of(bloc.front(), mismatch.sequence);
         const Entry good = call_of(right.front(), mismatch.sequence);
         const Sentence who = ranks_fact(culprits);
-        const Sentence place = phrase("#{} on {}", mismatch.sequence, communicator_fact(run_, index_));
+        const Sentence group = communicator_fact(run_, index_);
+        const Sentence place = phrase("#{} on {}", mismatch.sequence, group);
+        const std::string_view its = verb_form(culprits.size(), "its", "their");
         const Sentence replay = replay_that_holds(run_.process(right.front().ref), good,
                                                   call_fact(run_, index_, good.kind, mismatch.sequence));
-        if (shift.shift == Shift::kSkipped && !replay.empty() && wrong.replay == 0) {
-            mismatch.summary = phrase("{} never launched {}: the others meet {} next call, {}, instead", who, replay,
-                                      verb_form(culprits.size(), "its", "their"), op_text(wrong.kind));
-            mismatch.evidence.push_back(shift.by_step ? "its call there belongs to a later step"
-                                        : shift.by_prediction
-                                            ? "in earlier steps its call there came after the missing one"
-                                            : "with that launch added, its calls match those of the others");
-        } else if (shift.shift == Shift::kSwapped) {
+        const bool launched = !replay.empty() && wrong.replay == 0;
+        const Edit& edit = mismatch.edit;
+        const bool missing = edit.kind == EditKind::kMissing;
+        const auto tell = [&](Sentence summary, const char* support) {
+            mismatch.summary = std::move(summary);
+            mismatch.evidence.emplace_back(support);
+        };
+        const char* const support = edit.by_step   ? "its call there belongs to a later step"
+                                    : edit.by_past ? "in earlier steps its call there came after the missing one"
+                                    : launched     ? "with that launch added, its calls match those of the others"
+                                                   : "shifted by one call, its calls match those of the others";
+        if (missing && launched) {
+            tell(phrase("{} never launched {}: the others meet {} next call, {}, instead", who, replay, its,
+                        op_text(wrong.kind)),
+                 support);
+        } else if (edit.kind == EditKind::kSwapped) {
             mismatch.summary = phrase("{} called {} before {} on {}, where {} called them in the other order", who,
-                                      call_and_arguments(wrong), call_and_arguments(good),
-                                      communicator_fact(run_, index_), ranks_fact(others));
-            mismatch.evidence.push_back(phrase("the calls are #{} and #{} on {}", mismatch.sequence,
-                                               mismatch.sequence + 1, communicator_fact(run_, index_)));
-        } else if (shift.or_extra) {
-            mismatch.summary =
-                phrase("{} skipped {} {}, or made one {} too many: the others meet {} next call instead", who,
-                       op_text(good.kind), place, op_text(wrong.kind), verb_form(culprits.size(), "its", "their"));
-            mismatch.evidence.push_back("with one call more or one less, its calls match those of the others");
-        } else if (shift.shift != Shift::kNone && !shift.is_told) {
-            mismatch.summary = phrase(
-                "{} called {} {}, where {} called {}: {} skipped a call, made one too many, or called another one", who,
-                call_and_arguments(wrong), place, ranks_fact(others), call_and_arguments(good),
-                verb_form(culprits.size(), "it", "they"));
-            mismatch.evidence.emplace_back("the record shows too few later calls to tell which");
-        } else if (shift.shift == Shift::kSkipped) {
-            mismatch.summary =
-                phrase("{} skipped {} {}: the others meet {} next call, {}, instead", who, op_text(good.kind), place,
-                       verb_form(culprits.size(), "its", "their"), op_text(wrong.kind));
-            mismatch.evidence.push_back(shift.by_step ? "its call there belongs to a later step"
-                                        : shift.by_prediction
-                                            ? "in earlier steps its call there came after the missing one"
-                                            : "shifted by one call, its calls match those of the others");
-        } else if (shift.shift == Shift::kExtra && shift.by_threads) {
-            mismatch.summary = phrase(
-                "two threads of {} share {}, and one came with {} #{} before the other with {}, which the others call "
-                "there",
-                who, communicator_fact(run_, index_), op_text(wrong.kind), mismatch.sequence, op_text(good.kind));
-            mismatch.evidence.emplace_back(
-                "nothing orders the calls of two threads, and NCCL needs one order on all ranks; or that call is one "
-                "too "
-                "many");
-        } else if (shift.shift == Shift::kExtra) {
-            mismatch.summary = phrase("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind),
-                                      place, op_text(good.kind));
-            mismatch.evidence.emplace_back("without that call, its calls match those of the others");
-        } else if (!replay.empty() && wrong.replay == 0) {
+                                      call_and_arguments(wrong), call_and_arguments(good), group, ranks_fact(others));
+            mismatch.evidence.push_back(
+                phrase("the calls are #{} and #{} on {}", mismatch.sequence, mismatch.sequence + 1, group));
+        } else if (edit.or_extra) {
+            tell(phrase("{} skipped {} {}, or made one {} too many: the others meet {} next call instead", who,
+                        op_text(good.kind), place, op_text(wrong.kind), its),
+                 "with one call more or one less, its calls match those of the others");
+        } else if (!edit.is_told) {
+            tell(phrase("{} called {} {}, where {} called {}: {} skipped a call, made one too many, or called another "
+                        "one",
+                        who, call_and_arguments(wrong), place, ranks_fact(others), call_and_arguments(good),
+                        verb_form(culprits.size(), "it", "they")),
+                 "the record shows too few later calls to tell which");
+        } else if (missing) {
+            tell(phrase("{} skipped {} {}: the others meet {} next call, {}, instead", who, op_text(good.kind), place,
+                        its, op_text(wrong.kind)),
+                 support);
+        } else if (edit.kind == EditKind::kExtra && edit.by_threads) {
+            tell(phrase("two threads of {} share {}, and one came with {} #{} before the other with {}, which the "
+                        "others call there",
+                        who, group, op_text(wrong.kind), mismatch.sequence, op_text(good.kind)),
+                 "nothing orders the calls of two threads, and NCCL needs one order on all ranks; or that call is one "
+                 "too many");
+        } else if (edit.kind == EditKind::kExtra) {
+            tell(phrase("{} issued an extra {} {}, where the others call {}", who, op_text(wrong.kind), place,
+                        op_text(good.kind)),
+                 "without that call, its calls match those of the others");
+        } else if (launched) {
             mismatch.summary = phrase("{} called {} {} where {} launched {}", who, call_and_arguments(wrong), place,
                                       ranks_fact(others), replay);
         } else if (mismatch.kind == FindingKind::kOpMismatch) {
             mismatch.summary = phrase("{} called {} {} where {} called {}", who, op_text(wrong.kind), place,
                                       ranks_fact(others), op_text(good.kind));
-        } else if (mismatch.kind == FindingKind::kSizeMismatch && wrong.count == good.count) {
-            mismatch.summary = phrase("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
-                                      run_.process(bloc.front().ref).text(wrong.shape), ranks_fact(others),
-                                      run_.process(right.front().ref).text(good.shape));
         } else {
-            mismatch.summary =
-                phrase("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
-                       difference_text(mismatch.kind, wrong), ranks_fact(others), difference_text(mismatch.kind, good));
+            const bool by_shape = mismatch.kind == FindingKind::kSizeMismatch && wrong.count == good.count;
+            const auto differs = [&](const Bloc& side, const Entry& call) {
+                return by_shape ? run_.process(side.front().ref).text(call.shape)
+                                : difference_text(mismatch.kind, call);
+            };
+            mismatch.summary = phrase("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
+                                      differs(bloc, wrong), ranks_fact(others), differs(right, good));
         }
         mismatch.evidence.push_back(phrase("{}: {}", who, call_in_full(run_.process(bloc.front().ref), wrong)));
         mismatch.evidence.push_back(
@@ -490,11 +490,6 @@ class CommunicatorMatcher {
 };
 
 }  // namespace
-
-int32_t step_at(const Process& process, const Member& member, uint64_t sequence) {
-    const std::optional<uint32_t> place = member.call_log.find(sequence);
-    return place ? process.history.steps.at(*place) : -1;
-}
 
 std::vector<Mismatch> find_mismatches(const Run& run) {
     std::vector<Mismatch> all;

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "expected.h"
 #include "finding.h"
 #include "run.h"
 #include "sentence.h"
-#include "shift.h"
 
 namespace titan::analyzer {
 
@@ -15,11 +15,10 @@ struct Mismatch {
     uint32_t communicator = kNoIndex;
     uint64_t sequence = 0;
     FindingKind kind{};
-    Shift shift = Shift::kNone;
+    Edit edit;  // of the culprits
     bool undecidable = false;
-    bool skipped_or_extra = false;  // the culprits skipped a call or made one too many: both explain what is on record
-    bool several_threads =
-        false;  // the main thread made the call on some ranks, another on others; or two of a rank race
+    // The main thread made the call on some ranks, another on others; or two of a rank race.
+    bool several_threads = false;
     Confidence confidence = Confidence::kCertain;
     std::vector<MemberRef> culprits;
     std::vector<MemberRef> others;  // members that agree with each other
@@ -29,8 +28,5 @@ struct Mismatch {
 };
 
 std::vector<Mismatch> find_mismatches(const Run& run);
-
-// The step of a member's collective, -1 unknown.
-int32_t step_at(const Process& process, const Member& member, uint64_t sequence);
 
 }  // namespace titan::analyzer

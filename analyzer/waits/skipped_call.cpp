@@ -21,12 +21,6 @@ constexpr int64_t kClockSlackNs = 100'000'000;
 // A record whose program was silent for so long at its end shows a rank that waits or stands still.
 constexpr int64_t kSilentNs = 1'000'000'000;
 
-const Member* member_in(const Process& process, uint32_t communicator) {
-    const auto found = std::find_if(process.members.begin(), process.members.end(),
-                                    [&](const Member& member) { return member.communicator == communicator; });
-    return communicator == kNoIndex || found == process.members.end() ? nullptr : &*found;
-}
-
 // The features by which we recognize the missing call among the member's calls.
 struct MissingCall {
     uint32_t row;
