@@ -1,5 +1,7 @@
 #include "break_tie.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -30,14 +32,22 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
         return false;
     }
     const Process& process = evidence.run.processes[odd->process];
-    const CallSignature& made = process.history[odd->place];
-    const CallSignature& expected = odd->instead.front();
-    const Sentence told = odd->siblings.empty()
-                              ? phrase("{} called {} where it always called {} after the same calls before",
-                                       rank_fact(process.rank), op_text(made.kind), op_text(expected.kind))
-                              : phrase("{} called {} where {}, which {} the same part, called {}",
-                                       rank_fact(process.rank), op_text(made.kind), ranks_fact(odd->siblings),
-                                       verb_form(odd->siblings.size(), "plays", "play"), op_text(expected.kind));
+    const std::string made = op_text(process.history[odd->place].kind);
+    const std::string expected = op_text(odd->instead.front().kind);
+    const auto did = [&]() {
+        switch (odd->kind) {
+            case EditKind::kMissing: return fmt::format("left out {} and called {}", expected, made);
+            case EditKind::kExtra: return fmt::format("called {} in addition", made);
+            case EditKind::kSwapped: return fmt::format("called {} before {}", made, expected);
+            case EditKind::kChanged: break;
+        }
+        return fmt::format("called {}", made);
+    };
+    const Sentence told = odd->siblings.empty() ? phrase("{} {} where it always called {} after the same calls before",
+                                                         rank_fact(process.rank), did(), expected)
+                                                : phrase("{} {} where {}, which {} the same part, called {}",
+                                                         rank_fact(process.rank), did(), ranks_fact(odd->siblings),
+                                                         verb_form(odd->siblings.size(), "plays", "play"), expected);
     const bool is_ring = finding.kind == FindingKind::kOrderInversion || finding.kind == FindingKind::kP2pCycle;
     if (!is_ring || std::find(finding.ranks.begin(), finding.ranks.end(), process.rank) == finding.ranks.end()) {
         finding.summary = phrase("{}; {}", told, finding.summary);
