@@ -323,37 +323,20 @@ void add_end_evidence(const Run& run, const Absence& absence, Finding& finding) 
     }
 }
 
-// The step that most members see at one sequence number, and whether all of them but `suspect` agree.
-struct StepVote {
-    int32_t others = -1;
-    int32_t suspect = -1;
-};
-
-StepVote steps_at(const Run& run, const std::vector<MemberRef>& others, MemberRef suspect, uint64_t sequence) {
-    StepVote vote;
-    vote.suspect = step_at(run.process(suspect), run.member(suspect), sequence);
-    for (const MemberRef ref : others) {
-        const int32_t step = step_at(run.process(ref), run.member(ref), sequence);
-        if (step >= 0 && vote.others != -1 && vote.others != step) {
-            vote.others = -2;  // the others do not agree: steps say nothing here
-            break;
-        }
-        vote.others = step >= 0 ? step : vote.others;
-    }
-    return vote;
-}
-
-// Members that are asked for their steps: all, or as many spread over a large communicator.
-std::vector<MemberRef> step_voters(const Communicator& communicator, MemberRef suspect) {
-    constexpr size_t kVoters = 64;
-    std::vector<MemberRef> voters;
-    const size_t stride = std::max<size_t>(1, communicator.members.size() / kVoters);
+// The step to which the others' calls of that number belong, as far as they tell and agree; -1: they do not.
+int32_t step_of_others(const Run& run, const Communicator& communicator, MemberRef suspect, uint64_t sequence) {
+    constexpr size_t kAsked = 64;
+    const size_t stride = std::max<size_t>(1, communicator.members.size() / kAsked);  // spread over a large one
+    int32_t agreed = -1;
     for (size_t i = 0; i < communicator.members.size(); i += stride) {
-        if (!(communicator.members[i] == suspect)) {
-            voters.push_back(communicator.members[i]);
+        const MemberRef ref = communicator.members[i];
+        const int32_t step = ref == suspect ? -1 : step_at(run.process(ref), run.member(ref), sequence);
+        if (step >= 0 && agreed >= 0 && step != agreed) {
+            return -1;
         }
+        agreed = std::max(agreed, step);
     }
-    return voters;
+    return agreed;
 }
 
 }  // namespace
@@ -446,7 +429,6 @@ Sentence waiting_fact(const Run& run, const WaitNode& node) {
 }
 
 Sentence shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
-    const std::vector<MemberRef> voters = step_voters(run.communicators[index], suspect);
     // Shifted by one call, steps differ only around the step's ends: at every one of them, and always the same way.
     std::string text;
     bool ahead = false;
@@ -456,25 +438,26 @@ Sentence shift_by_step_text(const Run& run, uint32_t index, MemberRef suspect) {
     const CallLog& log = run.member(suspect).call_log;
     for (size_t i = 0; i < log.size(); ++i) {
         const uint64_t sequence = log.sequence(i);
-        const StepVote vote = steps_at(run, voters, suspect, sequence);
-        if (vote.suspect < 0 || vote.others < 0) {
+        const int32_t own = step_at(run.process(suspect), run.member(suspect), sequence);
+        const int32_t others = own < 0 ? -1 : step_of_others(run, run.communicators[index], suspect, sequence);
+        if (others < 0) {
             continue;
         }
-        ends += !text.empty() && vote.others != previous ? 1 : 0;
-        previous = vote.others;
-        if (vote.suspect == vote.others) {
+        ends += !text.empty() && others != previous ? 1 : 0;
+        previous = others;
+        if (own == others) {
             continue;
         }
         ++differences;
-        if (!text.empty() && ahead != (vote.suspect > vote.others)) {
+        if (!text.empty() && ahead != (own > others)) {
             return {};
         }
         if (text.empty()) {
-            ahead = vote.suspect > vote.others;
+            ahead = own > others;
             text = fmt::format(
                 "from #{} on its calls belong to {} steps than the others' (step {} against {}): it {} in step {}",
-                sequence, ahead ? "later" : "earlier", vote.suspect, vote.others,
-                ahead ? "skipped a call" : "made an extra call", std::min(vote.suspect, vote.others));
+                sequence, ahead ? "later" : "earlier", own, others, ahead ? "skipped a call" : "made an extra call",
+                std::min(own, others));
         }
     }
     return text.empty() || differences < ends ? Sentence()
