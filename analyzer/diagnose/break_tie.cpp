@@ -61,7 +61,7 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
 }
 
 bool deviates(const Evidence& evidence, const Waiter& waiter) {
-    return waiter.entry != nullptr && own_edit(evidence.run.process(waiter.member), *waiter.entry);
+    return waiter.entry != nullptr && own_edit(evidence.run.process(waiter.member), waiter.entry->place);
 }
 
 bool deviates_in(const Evidence& evidence, uint32_t node, uint32_t process) {

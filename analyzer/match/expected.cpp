@@ -126,12 +126,13 @@ size_t Past::equal_before(size_t a, size_t b) const {
     return length;
 }
 
-// Is the stretch of so many calls preceded by one that none of them equals, such as the check that a loop makes every
-// eighth time? Then how often they have repeated since is part of the context.
-bool Past::begins_anew(size_t i, size_t length) const {
+// The stretch of so many calls before `candidate` begins with the record: what came before it is lost or never was.
+// Does that matter? The stretch before `i` may be preceded by a call that none of these equals, such as the check that
+// a loop makes every eighth time: then how often they have repeated since is part of the context.
+bool Past::may_go_back_further(size_t candidate, size_t i, size_t length) const {
     const auto end = tokens_.begin() + static_cast<ptrdiff_t>(i);
     const auto begin = end - static_cast<ptrdiff_t>(length);
-    return length < i && std::find(begin, end, *(begin - 1)) == end;
+    return candidate == length && length < std::min(i, kMaxContext) && std::find(begin, end, *(begin - 1)) == end;
 }
 
 std::optional<size_t> Past::usual(size_t i) const {
@@ -152,8 +153,7 @@ std::optional<size_t> Past::usual(size_t i) const {
             ++seen;
         }
     }
-    // What came before a stretch with which the record begins is lost or never was. Here it matters.
-    if (best == best_length && !unanimous && best_length < kMaxContext && begins_anew(i, best_length)) {
+    if (best && !unanimous && may_go_back_further(*best, i, best_length)) {
         return std::nullopt;
     }
     if (best_length >= kMinContext) {
@@ -192,6 +192,7 @@ std::optional<Edit> Past::edit_at(size_t i) const {
     Edit edit;
     edit.place = places_[i];
     edit.context = longest;
+    edit.may_be_cut = is_clear && may_go_back_further(other, i, longest);
     for (size_t k = *expected; k < std::min(i, *expected + kLeftOut) && tokens_[k] != tokens_[i]; ++k) {
         edit.instead.push_back((*this)[k]);
     }
@@ -204,9 +205,9 @@ std::optional<Edit> Past::edit_at(size_t i) const {
     return edit;
 }
 
-std::optional<Edit> own_edit(const Process& process, const Entry& call) {
-    const Past past = Past::of_thread(process, call.place);
-    const auto i = past.find(call.place);
+std::optional<Edit> own_edit(const Process& process, uint32_t place) {
+    const Past past = Past::of_thread(process, place);
+    const auto i = past.find(place);
     return i ? past.edit_at(*i) : std::nullopt;
 }
 
@@ -215,11 +216,6 @@ const CallSignature* expected_next(const Process& process) {
         return nullptr;
     }
     return Past::of_thread(process, process.history.size() - 1).next();
-}
-
-const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence) {
-    const Member& member = run.member(ref);
-    return Past::of_member(run.process(ref), member, member.call_log.lower_bound(sequence)).next();
 }
 
 int32_t step_at(const Process& process, const Member& member, uint64_t sequence) {

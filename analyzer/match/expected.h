@@ -34,6 +34,7 @@ struct Edit {
     std::vector<CallSignature> instead;  // what used to come there, in order, up to the call that was made
     // What supports it.
     size_t context = 0;         // its own past: so many equal calls went before
+    bool may_be_cut = false;    // the record begins with these, and what went before them may matter
     std::vector<int> siblings;  // ranks with the same role, who all made the first of `instead`
     bool by_step = false;       // its call belongs to a later step than theirs
     bool by_past = false;       // its call always came after the missing one
@@ -68,19 +69,17 @@ class Past {
 
   private:
     size_t equal_before(size_t a, size_t b) const;
-    bool begins_anew(size_t i, size_t length) const;
+    bool may_go_back_further(size_t candidate, size_t i, size_t length) const;
 
     const History& history_;
     std::vector<uint32_t> places_;
     std::vector<uint32_t> tokens_;  // equal where the calls are
 };
 
-// The edit at a call, by what its thread did before.
-std::optional<Edit> own_edit(const Process& process, const Entry& call);
+// The edit at that place of its history, by what the thread did before that made the call there.
+std::optional<Edit> own_edit(const Process& process, uint32_t place);
 // The earlier call in the place of the process's next one. Null if that tells nothing.
 const CallSignature* expected_next(const Process& process);
-// The same of the collective that a member makes at `sequence`.
-const CallSignature* expected_at(const Run& run, MemberRef ref, uint64_t sequence);
 // The edit of a member whose collective at `sequence` differs from that of another. One call that is missing, or one
 // too many, explains a whole shifted sequence; one that was changed leaves the rest in step.
 Edit edit_beside(const Run& run, MemberRef suspect, MemberRef reference, uint64_t sequence);

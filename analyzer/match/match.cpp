@@ -62,7 +62,8 @@ std::vector<Bloc> blocs_of(const std::vector<Caller>& callers) {
     return blocs;
 }
 
-// Chooses among equally large blocs the one that siblings agree with, or that did what it always did there.
+// Chooses among equally large blocs the one that siblings agree with, or the only one that did not do there what it
+// never did.
 const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Bloc>& blocs,
                       size_t tied, std::string& how) {
     std::vector<size_t> votes(tied, 0);
@@ -87,17 +88,17 @@ const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, 
               " called";
         return bloc;
     }
-    std::fill(votes.begin(), votes.end(), 0);
+    std::vector<int> odd;
     for (size_t bloc = 0; bloc < tied; ++bloc) {
-        const Caller& caller = blocs[bloc].front();
-        const CallSignature* expected = expected_at(run, caller.ref, sequence);
-        votes[bloc] = expected != nullptr && same_arguments(*expected, *caller.call) ? 1 : 0;
+        const MemberRef ref = blocs[bloc].front().ref;
+        const auto place = run.member(ref).call_log.find(sequence);
+        const auto edit = place ? own_edit(run.process(ref), *place) : std::nullopt;
+        votes[bloc] = edit && !edit->may_be_cut ? 0 : 1;
+        const std::vector<int> ranks = votes[bloc] == 0 ? ranks_of(run, blocs[bloc]) : std::vector<int>();
+        odd.insert(odd.end(), ranks.begin(), ranks.end());
     }
-    const Bloc* bloc = winner();
-    if (bloc != nullptr) {
-        how = ranks_text(ranks_of(run, *bloc)) + " did what was always done in that place before";
-    }
-    return bloc;
+    how = ranks_text(odd) + " did otherwise than was always done in that place before";
+    return winner();
 }
 
 std::string list_and(const std::vector<std::string>& items) {

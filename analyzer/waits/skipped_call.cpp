@@ -86,8 +86,8 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
     }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);
-    const bool absent_deviates = made && own_edit(process, *made);
-    if (absent_deviates != own_edit(run.process(waiter.member), *waiter.entry).has_value()) {
+    const bool absent_deviates = made && own_edit(process, made->place);
+    if (absent_deviates != own_edit(run.process(waiter.member), waiter.entry->place).has_value()) {
         return absent_deviates ? SkipVerdict::kSkipped : SkipVerdict::kWaiterIsOdd;
     }
     if (collective) {
@@ -187,7 +187,7 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
 
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made) {
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
-    const auto edit = own_edit(run.process(absent), made);
+    const auto edit = own_edit(run.process(absent), made.place);
     return edit && std::any_of(edit->instead.begin(), edit->instead.end(),
                                [&](const CallSignature& call) { return missing.is(call); });
 }
