@@ -63,14 +63,16 @@ bool are_swapped(const Same& same) {
 
 // `left_out`: as many calls may be missing.
 void tell_kind(const Same& same, size_t left_out, Edit& edit) {
+    const bool changed = agreement(same, 1, 1).all();
+    const bool swapped = are_swapped(same);
     const bool missing = agreement(same, 0, left_out).all();
     const bool extra = agreement(same, 1, 0).all();
-    edit.kind = agreement(same, 1, 1).all() ? EditKind::kChanged
-                : are_swapped(same)         ? EditKind::kSwapped
-                : missing                   ? EditKind::kMissing
-                : extra                     ? EditKind::kExtra
-                                            : EditKind::kChanged;
+    edit.kind = changed || !(swapped || missing || extra) ? EditKind::kChanged
+                : swapped                                 ? EditKind::kSwapped
+                : missing                                 ? EditKind::kMissing
+                                                          : EditKind::kExtra;
     edit.or_extra = missing && extra && edit.kind == EditKind::kMissing;
+    edit.is_told = changed || swapped || missing || extra;
 }
 
 }  // namespace

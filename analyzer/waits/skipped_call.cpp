@@ -145,6 +145,18 @@ bool are_of_other_threads(const Process& process, const Entry* call, OpKind kind
            });
 }
 
+// The newest edit of these calls of a thread that has another call in the place of the missing one; none where that one
+// was made since.
+std::optional<Edit> made_instead(const Past& past, size_t begin, size_t end, const MissingCall& missing) {
+    constexpr size_t kLookedAt = 64;
+    for (size_t i = end; i-- > begin && end - i <= kLookedAt && !missing.is(past[i]);) {
+        if (auto edit = past.edit_at(i); edit && missing.is(edit->instead.front())) {
+            return edit;
+        }
+    }
+    return std::nullopt;
+}
+
 // The newest activity of the threads that make its calls: others, such as PyTorch's watchdog, poll for ever.
 int64_t newest_of_callers_ns(const Process& process) {
     int64_t newest = process.entries.empty() ? 0 : process.entries.back().entered_ns;
@@ -157,32 +169,30 @@ int64_t newest_of_callers_ns(const Process& process) {
 }  // namespace
 
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node) {
-    constexpr size_t kLookedAt = 64;
     const Process& process = run.process(absent);
     if (node.waiting.empty() || node.waiting.front().entry == nullptr || absent.row == kNoIndex ||
         process.history.size() == 0) {
         return false;
     }
-    const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
     const Entry* own = newest_call_of(process, absent.row);
     const Past past = Past::of_thread(process, own == nullptr ? process.history.size() - 1 : own->place);
-    // Goes back from the newest call, as long as the missing one was not made. The member must have gone on after the
-    // call that stands in its place, or it may only have changed the order; and it must not be steps behind. Calls that
-    // end communicators, above all a watchdog's abort, are no step of the program.
-    size_t size = past.size();
-    while (size > 0 && !format::moves_data(past[size - 1].kind)) {
-        --size;
+    // The member must have gone on after the call that stands in its place, or it may only have changed the order; and
+    // it must not be steps behind. Calls that end communicators, above all a watchdog's abort, are no step of the
+    // program.
+    size_t end = past.size();
+    while (end > 0 && !format::moves_data(past[end - 1].kind)) {
+        --end;
     }
-    for (size_t i = size; i-- > 0 && size - i <= kLookedAt && !missing.is(past[i]);) {
-        if (i + 1 == size || process.history.steps.at(past.place(i)) < node.waiting.front().entry->step) {
-            continue;
-        }
-        const auto edit = past.edit_at(i);
-        if (edit && missing.is(edit->instead.front()) && !others_made_it_first(run, absent, past.place(i), node)) {
-            return true;
-        }
+    const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
+    if (end == 0 || missing.is(past[--end])) {
+        return false;
     }
-    return false;
+    size_t begin = end;
+    while (begin > 0 && process.history.steps.at(past.place(begin - 1)) >= node.waiting.front().entry->step) {
+        --begin;
+    }
+    const auto edit = made_instead(past, begin, end, missing);
+    return edit && !others_made_it_first(run, absent, edit->place, node);
 }
 
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made) {
@@ -193,24 +203,9 @@ bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const E
 }
 
 bool skipped_a_repetition(const Process& process, const Entry& entry) {
-    constexpr size_t kRounds = 64;
-    constexpr size_t kLeastRounds = 3;
-    const MissingCall call{entry.row, entry.kind, entry.peer};
     const Past past = Past::of_thread(process, entry.place);
-    size_t newest = 0;
-    size_t longest = 0;
-    size_t rounds = 0;
-    size_t between = 0;
-    for (size_t i = past.find(entry.place).value_or(0); i-- > 0 && rounds <= kRounds;) {
-        if (!call.is(past[i])) {
-            ++between;
-            continue;
-        }
-        (rounds == 0 ? newest : longest) = rounds == 0 ? between : std::max(longest, between);
-        between = 0;
-        ++rounds;
-    }
-    return rounds > kLeastRounds && newest >= longest + std::max<size_t>(2, (longest + 1) / 2);
+    const auto edit = made_instead(past, 0, past.find(entry.place).value_or(0), {entry.row, entry.kind, entry.peer});
+    return edit && edit->is_told && (edit->kind == EditKind::kMissing || edit->kind == EditKind::kChanged);
 }
 
 void note_earlier_skip(const Run& run, const WaitNode& node, const Entry& queued, Absence& absence) {

@@ -25,8 +25,8 @@ SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& 
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node);
 // Did it make `made` where it always made the missing one before, alone or with others?
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made);
-// Did it make about twice as many other calls before this one as ever lay between two of its kind? Then it left one out
-// there; where it only changed the order, fewer.
+// Since the call of this kind before it, did the thread leave one out, or make another instead? Where it only changed
+// the order, the calls go on as others.
 bool skipped_a_repetition(const Process& process, const Entry& entry);
 // Its call of that number queues behind others: does it belong to a later step, because it left one out? Says so in
 // `absence`.
