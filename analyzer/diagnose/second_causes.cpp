@@ -2,14 +2,16 @@
 #include "steps.h"
 
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host_threads.h"
 #include "long_waits.h"
+#include "play.h"
 #include "run_text.h"
 #include "unknowns.h"
 
@@ -37,52 +39,39 @@ bool is_any_of(const Process& process, const std::set<int>& ranks) {
 
 struct Owed {
     WaitNode node;
-    int rank;  // whose call it is
+    int rank = -1;  // whose call it is
 };
 
-// The oldest call that a peer has made and this process has not.
-std::optional<Owed> first_owed(const Evidence& evidence, const Process& process) {
-    std::optional<Owed> owed;
-    const auto note = [&](const Member& member, MemberRef peer, const Entry& call) {
-        if (owed && owed->node.waiting.front().since_ns <= call.entered_ns) {
-            return;
-        }
-        const bool collective = format::is_collective(call.kind);
-        const int peer_rank = evidence.run.member(peer).rank;
-        const bool sends = call.kind == OpKind::kSend;
-        owed.emplace();
-        owed->rank = member.global_rank;
-        WaitNode* first = &owed->node;
-        first->kind = collective ? WaitKind::kCollective : WaitKind::kPointToPoint;
-        first->communicator = member.communicator;
-        first->sequence = call.sequence;
-        first->source = collective ? -1 : sends ? peer_rank : member.rank;
-        first->target = collective ? -1 : sends ? member.rank : peer_rank;
-        first->op = call.kind;
-        first->waiting.push_back({peer, &call, call.entered_ns, evidence.run.process(peer).now_ns - call.entered_ns});
-    };
-    for (const Member& member : process.members) {
-        if (member.communicator == kNoIndex || member.closed_ns != 0) {
-            continue;
-        }
-        for (const MemberRef peer : evidence.run.communicators[member.communicator].members) {
-            const Member& other = evidence.run.member(peer);
-            if (const Entry* call =
-                    other.issued > member.issued ? evidence.run.process(peer).call_at(other, member.issued) : nullptr) {
-                note(member, peer, *call);
-            }
-            const bool owes_message = member.p2p_counted && other.p2p_counted &&
-                                      (other.sent_to(member.rank) > member.received_from(other.rank) ||
-                                       other.received_from(member.rank) > member.sent_to(other.rank));
-            if (!owes_message) {
+// Of each of these processes the oldest call that others have made, that is not known to have ended, and that it has
+// not made.
+std::map<uint32_t, Owed> first_owed(const Evidence& evidence, const std::set<uint32_t>& idle) {
+    const Run& run = evidence.run;
+    Score score(run, false);
+    for (uint32_t process = 0; process < run.processes.size(); ++process) {
+        score.add_calls(process, evidence.graph.orders[process].progress);
+    }
+    std::map<uint32_t, Owed> owed;
+    for (const Meeting& meeting : score.meetings) {
+        const auto [communicator, sequence, source, target] = meeting.key;
+        for (const MemberRef ref : run.communicators[communicator].members) {
+            const Member& member = run.member(ref);
+            const bool has_side = source < 0 || member.rank == source || member.rank == target;
+            if (!idle.contains(ref.process) || !has_side || member.closed_ns != 0 ||
+                calls_made(run, line_in(run, ref, meeting.key)).value_or(kNoSequence) > sequence) {
                 continue;
             }
-            for (const Entry& call : evidence.run.process(peer).entries) {
-                const bool sends = call.kind == OpKind::kSend;
-                if (call.row == peer.row && (sends || call.kind == OpKind::kRecv) && call.peer == member.rank &&
-                    call.state != CallState::kFinished &&
-                    call.sequence >= (sends ? member.received_from(other.rank) : member.sent_to(other.rank))) {
-                    note(member, peer, call);
+            for (size_t i = 0; i < meeting.entries.size(); ++i) {
+                const Entry& call = *meeting.entries[i];
+                const uint32_t peer = score.units[meeting.units[i]].process;
+                Owed& first = owed[ref.process];
+                if (first.node.waiting.empty() || call.entered_ns < first.node.waiting.front().since_ns) {
+                    first = {{}, member.global_rank};
+                    std::tie(first.node.communicator, first.node.sequence, first.node.source, first.node.target) =
+                        meeting.key;
+                    first.node.kind = source < 0 ? WaitKind::kCollective : WaitKind::kPointToPoint;
+                    first.node.op = call.kind;
+                    first.node.waiting.push_back(
+                        {{peer, call.row}, &call, call.entered_ns, run.processes[peer].now_ns - call.entered_ns});
                 }
             }
         }
@@ -105,26 +94,26 @@ bool is_told_of(const Evidence& evidence, const std::vector<Finding>& findings, 
 
 void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings) {
     std::set<int> told;
-    bool any_hang = false;
     for (const Finding& finding : findings) {
         if (finding.hangs) {
             told.insert(finding.ranks.begin(), finding.ranks.end());
-            any_hang = true;
         }
     }
-    if (!any_hang) {
-        return;
-    }
-    for (const Process& process : evidence.run.processes) {
+    std::set<uint32_t> idle;
+    for (uint32_t index = 0; any_hangs(findings) && index < evidence.run.processes.size(); ++index) {
+        const Process& process = evidence.run.processes[index];
         // A thread of which no call is left on record may be what the others wait for.
-        if (is_any_of(process, told) || !is_idle(process) || hangs_for_ns(evidence.run, process) > 0) {
+        if (!is_any_of(process, told) && is_idle(process) && hangs_for_ns(evidence.run, process) <= 0) {
+            idle.insert(index);
+        }
+    }
+    const std::map<uint32_t, Owed> all_owed = idle.empty() ? std::map<uint32_t, Owed>() : first_owed(evidence, idle);
+    for (const auto& [index, first] : all_owed) {
+        const Process& process = evidence.run.processes[index];
+        const WaitNode* owed = &first.node;
+        if (is_told_of(evidence, findings, *owed)) {
             continue;
         }
-        const std::optional<Owed> first = first_owed(evidence, process);
-        if (!first || is_told_of(evidence, findings, first->node)) {
-            continue;
-        }
-        const WaitNode* owed = &first->node;
         const int64_t idle_ns = process.now_ns - process.last_activity_ns();
         if (std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(evidence.run, *owed, evidence.options)) {
             continue;
@@ -132,16 +121,16 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         const int peer = evidence.run.member(owed->waiting.front().member).global_rank;
         Finding finding;
         finding.kind = owed->kind == WaitKind::kCollective ? FindingKind::kRankNotArrived : FindingKind::kP2pUnmatched;
-        finding.ranks = {first->rank};
+        finding.ranks = {first.rank};
         finding.victims = finding.waiting = {peer};
         finding.communicator = owed->communicator;
         finding.sequence = owed->sequence;
         finding.op = op_text(owed->op);
         finding.since_ns = owed->waiting.front().since_ns;
         finding.summary =
-            phrase("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(first->rank),
+            phrase("{} is stuck, too, before {}: {} made that call {} ago, behind others", rank_fact(first.rank),
                    node_fact(evidence.run, *owed), rank_fact(peer), duration_fact(longest_wait_ns(*owed)));
-        depends_on<Unknown::kWaitsUnrecorded>(finding, rank_fact(first->rank));
+        depends_on<Unknown::kWaitsUnrecorded>(finding, rank_fact(first.rank));
         findings.push_back(std::move(finding));
     }
 }

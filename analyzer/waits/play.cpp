@@ -137,6 +137,15 @@ EditedNumbers::Line EditedNumbers::line_of(MemberRef member, const CallEdit& edi
                                           : Line{member, edit.op, edit.op == OpKind::kSend ? edit.target : edit.source};
 }
 
+EditedNumbers::Line line_in(const Run& run, MemberRef member, const MeetingKey& key) {
+    const auto [communicator, sequence, source, target] = key;
+    if (source < 0 && target < 0) {
+        return {member};
+    }
+    return run.member(member).rank == source ? EditedNumbers::Line{member, OpKind::kSend, target}
+                                             : EditedNumbers::Line{member, OpKind::kRecv, source};
+}
+
 std::optional<uint64_t> calls_made(const Run& run, const EditedNumbers::Line& line) {
     const Member& member = run.member(line.member);
     if (line.half == OpKind{}) {

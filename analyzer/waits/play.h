@@ -77,9 +77,6 @@ class EditedNumbers {
     std::vector<Changes> changes_;
 };
 
-// How many calls of that line the member has made, as recorded; none: nobody counted them.
-std::optional<uint64_t> calls_made(const Run& run, const EditedNumbers::Line& line);
-
 // The member of a communicator that is this global rank; row and process are kNoIndex where it left no record.
 MemberRef member_of_rank(const Run& run, uint32_t communicator, int rank);
 // Its rank there, -1: it is no member.
@@ -100,6 +97,11 @@ struct Unit {
 
 // Communicator, sequence, source, target; the last two are -1 in a collective.
 using MeetingKey = std::tuple<uint32_t, uint64_t, int, int>;
+
+// The numbering of the member that a call there is in.
+EditedNumbers::Line line_in(const Run& run, MemberRef member, const MeetingKey& key);
+// How many calls of that line the member has made, as recorded; none: nobody counted them.
+std::optional<uint64_t> calls_made(const Run& run, const EditedNumbers::Line& line);
 
 // One call with all its sides.
 struct Meeting {

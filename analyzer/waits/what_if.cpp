@@ -254,7 +254,7 @@ class Question {
         static const std::vector<Absence> nobody;
         for (const Absence& absence : node == basis_.node_of.end() ? nobody : graph_.nodes[node->second].absent) {
             const bool has_row = absence.member.known() && absence.member.row != kNoIndex;
-            if (has_row && source != kCreationSide && score_.numbers().edits(line_in(absence.member, key))) {
+            if (has_row && source != kCreationSide && score_.numbers().edits(line_in(run_, absence.member, key))) {
                 continue;  // counted below
             }
             told.insert({absence.member.process, absence.member.row});
@@ -287,18 +287,9 @@ class Question {
         return std::any_of(first, last, [&](const auto& each) { return each.second->rank == rank; });
     }
 
-    EditedNumbers::Line line_in(MemberRef ref, const MeetingKey& key) const {
-        const auto [communicator, sequence, source, target] = key;
-        if (source < 0 && target < 0) {
-            return {ref};
-        }
-        return run_.member(ref).rank == source ? EditedNumbers::Line{ref, OpKind::kSend, target}
-                                               : EditedNumbers::Line{ref, OpKind::kRecv, source};
-    }
-
     // How many calls of that line the member has made; all, where nobody counted.
     uint64_t made_by(MemberRef ref, const MeetingKey& key) const {
-        const EditedNumbers::Line line = line_in(ref, key);
+        const EditedNumbers::Line line = line_in(run_, ref, key);
         const std::optional<uint64_t> recorded = calls_made(run_, line);
         return recorded ? score_.numbers().made(line, *recorded) : kNoSequence;
     }
