@@ -60,15 +60,14 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     return true;
 }
 
-bool deviates(const Evidence& evidence, const Waiter& waiter) {
-    return waiter.entry != nullptr && own_edit(evidence.run.process(waiter.member), waiter.entry->place);
-}
-
-bool deviates_in(const Evidence& evidence, uint32_t node, uint32_t process) {
-    const std::vector<Waiter>& waiting = evidence.graph.nodes[node].waiting;
-    return std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
-        return waiter.member.process == process && deviates(evidence, waiter);
-    });
+std::optional<Edit> edit_in(const Evidence& evidence, uint32_t node, uint32_t process) {
+    std::optional<Edit> edit;
+    for (const Waiter& waiter : evidence.graph.nodes[node].waiting) {
+        if (!edit && waiter.member.process == process && waiter.entry != nullptr) {
+            edit = own_edit(evidence.run.processes[process], waiter.entry->place);
+        }
+    }
+    return edit;
 }
 
 }  // namespace titan::analyzer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "evidence.h"
@@ -12,9 +13,7 @@ namespace titan::analyzer {
 // those of its role, or the one of these whose calls differ from its own past.
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding);
 
-// It waits in a call other than what its process always made in its place before.
-bool deviates(const Evidence& evidence, const Waiter& waiter);
-// The process does so in this node.
-bool deviates_in(const Evidence& evidence, uint32_t node, uint32_t process);
+// The edit of a process in the call that it waits in there, by what it always did before.
+std::optional<Edit> edit_in(const Evidence& evidence, uint32_t node, uint32_t process);
 
 }  // namespace titan::analyzer

@@ -28,7 +28,7 @@ bool is_unexpected_by_the_peer(const Evidence& evidence, const WaitNode& node) {
     const Absence& peer = node.absent.front();
     return !evidence.run.process(peer.member).is_gone() && !peer.held_by.empty() &&
            std::none_of(peer.held_by.begin(), peer.held_by.end(),
-                        [&](uint32_t holder) { return deviates_in(evidence, holder, peer.member.process); });
+                        [&](uint32_t holder) { return edit_in(evidence, holder, peer.member.process).has_value(); });
 }
 
 // The only collective that was ever called there, among sends and receives. A new communicator has a first call, too.
@@ -74,10 +74,11 @@ bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Abse
         }
         case WaitKind::kPointToPoint: {
             const Entry& call = *caller.entry;
+            const auto edit = edit_in(evidence, made, caller.member.process);
             const bool first_ever = call.sequence == 0 && !call.number_guessed && process.overwritten == 0;
             return node.kind == WaitKind::kPointToPoint && absence.member == caller.member &&
                    (absence.comm_rank == node.source) == (call.kind == OpKind::kSend) &&
-                   (in_place_of(evidence.run, absence.member, node, call) ||
+                   ((edit && in_place_of(evidence.run, absence.member, node, *edit)) ||
                     (first_ever && node.sequence >= kUsualCalls));
         }
         case WaitKind::kCreation: break;
@@ -85,8 +86,8 @@ bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Abse
     const auto creation = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
         return entry.row == caller.member.row && is_creation(entry.kind);
     });
-    return is_held_by(absence, made) && creation != process.entries.rend() &&
-           in_place_of(evidence.run, absence.member, node, *creation);
+    const auto edit = creation == process.entries.rend() ? std::nullopt : own_edit(process, creation->place);
+    return is_held_by(absence, made) && edit && in_place_of(evidence.run, absence.member, node, *edit);
 }
 
 // The node in which others wait for what the rank made otherwise. A creation has no like: the only call that is owed is

@@ -132,16 +132,6 @@ void doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const
     }
 }
 
-// Did the member of the edge use to make the call it is missing in, where it made the one it is held in?
-bool made_instead(const Evidence& evidence, const Edge& edge, uint32_t holder) {
-    for (const Waiter& waiter : evidence.graph.nodes[holder].waiting) {
-        if (waiter.entry != nullptr && waiter.member == edge.via) {
-            return in_place_of(evidence.run, edge.via, evidence.graph.nodes[edge.from], *waiter.entry);
-        }
-    }
-    return false;
-}
-
 // A rank that waits without having made the missing call at all may have skipped it as well.
 void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
     for (const Edge& edge : cycle) {
@@ -192,10 +182,9 @@ std::vector<int> held_ranks(const Evidence& evidence, const Edge& edge, uint32_t
 // If other ranks do the same there, it belongs to the program, although not to every step.
 bool deviates_alone(const Evidence& evidence, uint32_t node, uint32_t process) {
     const std::vector<Waiter>& waiting = evidence.graph.nodes[node].waiting;
-    return deviates_in(evidence, node, process) &&
-           std::none_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
-               return waiter.member.process != process && deviates(evidence, waiter);
-           });
+    return std::none_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+        return waiter.member.process != process && edit_in(evidence, node, waiter.member.process);
+    });
 }
 
 // In a cycle every rank waits for another. The order of the minority is called wrong, of all ranks that make such calls
@@ -220,11 +209,14 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
             smallest = held.size();
             fewest = held;
         }
-        if (deviates_alone(evidence, next.from, edge.via.process)) {
+        const WaitNode& node = evidence.graph.nodes[edge.from];
+        const auto edit = edit_in(evidence, next.from, edge.via.process);
+        if (edit && deviates_alone(evidence, next.from, edge.via.process)) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
-        if (evidence.graph.nodes[edge.from].kind == WaitKind::kPointToPoint &&
-            made_instead(evidence, edge, next.from)) {
+        const bool same_group = evidence.graph.nodes[next.from].communicator == node.communicator;
+        if (edit && same_group && node.kind == WaitKind::kPointToPoint &&
+            in_place_of(evidence.run, edge.via, node, *edit)) {
             skipped.push_back(&edge);
         }
     }

@@ -195,11 +195,10 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
     return edit && !others_made_it_first(run, absent, edit->place, node);
 }
 
-bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made) {
+bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Edit& edit) {
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
-    const auto edit = own_edit(run.process(absent), made.place);
-    return edit && std::any_of(edit->instead.begin(), edit->instead.end(),
-                               [&](const CallSignature& call) { return missing.is(call); });
+    return std::any_of(edit.instead.begin(), edit.instead.end(),
+                       [&](const CallSignature& call) { return missing.is(call); });
 }
 
 bool skipped_a_repetition(const Process& process, const Entry& entry) {

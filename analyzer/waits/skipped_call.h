@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "expected.h"
 #include "run.h"
 #include "stream_order.h"
 #include "wait_graph.h"
@@ -23,8 +24,8 @@ SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& 
 
 // Did the absent member make another call where it always made the missing one before?
 bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& node);
-// Did it make `made` where it always made the missing one before, alone or with others?
-bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Entry& made);
+// Is the missing call among those that the absent member used to make where this edit is?
+bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Edit& edit);
 // Since the call of this kind before it, did the thread leave one out, or make another instead? Where it only changed
 // the order, the calls go on as others.
 bool skipped_a_repetition(const Process& process, const Entry& entry);
