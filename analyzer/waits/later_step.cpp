@@ -2,64 +2,31 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
-#include <vector>
 
-#include "call_order.h"
 #include "expected.h"
+#include "play.h"
 
 namespace titan::analyzer {
 namespace {
 
-// The newest calls that two members made together, each as the steps in which the one and the other made it.
-using CommonSteps = std::vector<std::pair<int32_t, int32_t>>;
-constexpr size_t kCompared = 16;
-
-CommonSteps steps_of_collectives(const Run& run, MemberRef a, MemberRef b) {
-    CommonSteps steps;
-    const CallLog& log = run.member(a).call_log;
-    for (size_t i = log.size(), seen = 0; i-- > 0 && seen < kCompared; ++seen) {
-        const uint64_t sequence = log.sequence(i);
-        if (run.member(b).call_log.find(sequence)) {
-            steps.emplace_back(step_at(run.process(a), run.member(a), sequence),
-                               step_at(run.process(b), run.member(b), sequence));
-        }
-    }
-    return steps;
-}
-
-// The steps of the newest messages of a member to or from a peer, by number.
-std::map<uint64_t, int32_t> steps_of_messages(const Run& run, MemberRef ref, OpKind kind, int32_t peer) {
+// The steps of a member's newest calls of a line, by number.
+std::map<uint64_t, int32_t> newest_steps(const Run& run, const EditedNumbers::Line& line) {
     constexpr size_t kNewest = 64;
-    const Member& member = run.member(ref);
-    const History& history = run.process(ref).history;
+    const History& history = run.process(line.member).history;
     std::map<uint64_t, int32_t> steps;
-    uint64_t sequence = kind == OpKind::kSend ? member.sent_to(peer) : member.received_from(peer);
+    if (line.half == OpKind{}) {
+        const CallLog& log = run.member(line.member).call_log;
+        for (size_t i = log.size(); i-- > 0 && steps.size() < kNewest;) {
+            steps[log.sequence(i)] = history.steps.at(log.place(i));
+        }
+        return steps;
+    }
+    uint64_t sequence = calls_made(run, line).value_or(0);
     const uint32_t oldest = history.size() - std::min<uint32_t>(history.size(), kMaxHistory);
     for (uint32_t place = history.size(); place-- > oldest && sequence > 0 && steps.size() < kNewest;) {
         const CallSignature& call = history[place];
-        if (call.row == ref.row && call.kind == kind && call.peer == peer && !call.captured) {
+        if (call.row == line.member.row && call.kind == line.half && call.peer == line.peer && !call.captured) {
             steps[--sequence] = history.steps.at(place);
-        }
-    }
-    return steps;
-}
-
-CommonSteps steps_of_pairs(const Run& run, MemberRef a, MemberRef b) {
-    CommonSteps steps;
-    if (!run.member(a).p2p_counted || !run.member(b).p2p_counted) {
-        return steps;
-    }
-    for (const auto& [kind, half] :
-         {std::pair(OpKind::kSend, OpKind::kRecv), std::pair(OpKind::kRecv, OpKind::kSend)}) {
-        const auto own = steps_of_messages(run, a, kind, run.member(b).rank);
-        const auto others = steps_of_messages(run, b, half, run.member(a).rank);
-        size_t seen = 0;
-        for (auto call = own.rbegin(); call != own.rend() && seen < kCompared; ++call) {
-            if (const auto met = others.find(call->first); met != others.end()) {
-                steps.emplace_back(call->second, met->second);
-                ++seen;
-            }
         }
     }
     return steps;
@@ -71,16 +38,33 @@ bool calls_from_main_only(const Process& process) {
                        [&](uint32_t thread) { return thread == static_cast<uint32_t>(process.pid); });
 }
 
-// Are steps the same thing to both? Where other threads are at work, only calls that they made together show it.
+// Are steps the same thing to both? Where other threads are at work, only the newest calls that they made together show
+// it.
 bool keep_steps_together(const Run& run, MemberRef absent, const WaitNode& node, MemberRef waiter) {
+    constexpr size_t kCompared = 16;
     constexpr size_t kLeastShown = 2;
     if (calls_from_main_only(run.process(absent)) && calls_from_main_only(run.process(waiter))) {
         return true;
     }
-    const CommonSteps steps = node.kind == WaitKind::kPointToPoint ? steps_of_pairs(run, absent, waiter)
-                                                                   : steps_of_collectives(run, absent, waiter);
-    return steps.size() >= kLeastShown &&
-           std::all_of(steps.begin(), steps.end(), [](const auto& both) { return both.first == both.second; });
+    size_t shown = 0;
+    const auto agree = [&](const EditedNumbers::Line& own, const EditedNumbers::Line& other) {
+        const std::map<uint64_t, int32_t> steps = newest_steps(run, own);
+        const std::map<uint64_t, int32_t> theirs = newest_steps(run, other);
+        size_t compared = 0;
+        return std::all_of(steps.rbegin(), steps.rend(), [&](const auto& call) {
+            const auto met = compared < kCompared ? theirs.find(call.first) : theirs.end();
+            compared += met == theirs.end() ? 0 : 1;
+            shown += met == theirs.end() ? 0 : 1;
+            return met == theirs.end() || met->second == call.second;
+        });
+    };
+    const int32_t own_rank = run.member(absent).rank;
+    const int32_t rank = run.member(waiter).rank;
+    const bool equal = node.kind != WaitKind::kPointToPoint
+                           ? agree({absent}, {waiter})
+                           : agree({absent, OpKind::kSend, rank}, {waiter, OpKind::kRecv, own_rank}) &&
+                                 agree({absent, OpKind::kRecv, rank}, {waiter, OpKind::kSend, own_rank});
+    return equal && shown >= kLeastShown;
 }
 
 bool keeps_steps(const Run& run, MemberRef absent, const WaitNode& node) {
