@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -121,5 +122,21 @@ struct CulpritKey {
     int comm_rank;
     auto operator<=>(const CulpritKey&) const = default;
 };
+
+// The one that all of these have in common, of the two that `sides_of` tells of each; none where they have two, or
+// none.
+template <typename Pair, typename SidesOf>
+auto only_in_all(const std::vector<Pair>& pairs, SidesOf&& sides_of) {
+    const auto [first, second] = sides_of(pairs.front());
+    const auto is_in_all = [&](auto side) {
+        return std::all_of(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+            const auto [one, other] = sides_of(pair);
+            return one == side || other == side;
+        });
+    };
+    const bool first_is = is_in_all(first);
+    const bool is_one = first == second ? first_is : first_is != is_in_all(second);
+    return is_one ? std::optional(first_is ? first : second) : std::nullopt;
+}
 
 }  // namespace titan::analyzer

@@ -56,18 +56,6 @@ int odd_by_its_past(const Pair& pair) {
     return sender.is_new == receiver.is_new ? -1 : sender.is_new ? sender.rank : receiver.rank;
 }
 
-// The only rank that is in all of several pairs, -1 where there is none.
-int common_rank(const std::vector<Pair>& pairs) {
-    std::map<int, std::map<int, size_t>> peers_of;
-    for (const Pair& pair : pairs) {
-        ++peers_of[pair.halves[0].rank][pair.halves[1].rank];
-        ++peers_of[pair.halves[1].rank][pair.halves[0].rank];
-    }
-    const auto in_all = [&](const auto& item) { return item.second.size() + 1 == peers_of.size(); };
-    const auto found = std::find_if(peers_of.begin(), peers_of.end(), in_all);
-    return peers_of.size() > 2 && std::count_if(peers_of.begin(), peers_of.end(), in_all) == 1 ? found->first : -1;
-}
-
 void show(const Evidence& evidence, Explained& explained, const Pair& pair, Finding& finding) {
     constexpr size_t kMostEvidence = 6;
     constexpr std::array kKinds{OpKind::kSend, OpKind::kRecv};
@@ -140,9 +128,10 @@ void find_pairs_of_other_size(const Evidence& evidence, Explained& explained, st
         findings.push_back(of_rank(evidence, explained, rank, pairs, true));
     }
     for (const auto& [communicator, pairs] : open) {
-        const int rank = common_rank(pairs);
-        if (rank >= 0) {
-            findings.push_back(of_rank(evidence, explained, rank, pairs, false));
+        const auto rank =
+            only_in_all(pairs, [](const Pair& pair) { return std::pair(pair.halves[0].rank, pair.halves[1].rank); });
+        if (rank) {
+            findings.push_back(of_rank(evidence, explained, *rank, pairs, false));
             continue;
         }
         for (const Pair& pair : pairs) {

@@ -78,19 +78,9 @@ struct Odd {
 };
 
 Odd odd_part(const Pairs& pairs) {
-    std::map<size_t, size_t> seen;
-    for (const UnevenPair& pair : pairs.differ) {
-        ++seen[pair.from];
-        seen[pair.to] += pair.from == pair.to ? 0 : 1;
-    }
-    std::vector<size_t> in_all;
-    for (const auto& [part, count] : seen) {
-        if (count == pairs.differ.size()) {
-            in_all.push_back(part);
-        }
-    }
-    if (in_all.size() == 1) {
-        return {in_all.front(), false};
+    const auto in_all = only_in_all(pairs.differ, [](const UnevenPair& pair) { return std::pair(pair.from, pair.to); });
+    if (in_all) {
+        return {in_all, false};
     }
     const UnevenPair& first = pairs.differ.front();
     if (pairs.differ.size() == 1 && pairs.usual == first.received) {
