@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "call_order.h"
 #include "captures.h"
 #include "expected.h"
 #include "explain.h"
@@ -71,14 +72,10 @@ bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, cons
         });
         return same_rank && std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
                    const Process& process = evidence.run.process(waiter.member);
-                   const auto in_launch = [&](const Member& member) {
-                       const auto call = member.communicator == mismatch.communicator
-                                             ? process.recall(member, mismatch.sequence)
-                                             : std::nullopt;
-                       return call && call->replay == waiter.entry->replay;
-                   };
-                   return waiter.entry != nullptr && waiter.entry->replay != 0 &&
-                          std::any_of(process.members.begin(), process.members.end(), in_launch);
+                   const Member* const member = member_in(process, mismatch.communicator);
+                   const auto call = member == nullptr ? std::nullopt : process.recall(*member, mismatch.sequence);
+                   return waiter.entry != nullptr && waiter.entry->replay != 0 && call &&
+                          call->replay == waiter.entry->replay;
                });
     });
 }

@@ -13,12 +13,6 @@
 namespace titan::analyzer {
 namespace {
 
-void add_vote(const Run& run, const WaitNode& node, const SkippedCall& skip, int rank, Finding& finding) {
-    const OrderVote vote = vote_on_order(run, {node.communicator, node.sequence}, {skip.communicator, skip.sequence});
-    finding.evidence.push_back(phrase("{} of {} ranks that make such calls have the order of {}", vote.a_first.size(),
-                                      vote.voters(), rank_fact(rank)));
-}
-
 // Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another
 // thing.
 bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRef waiter) {
@@ -32,8 +26,6 @@ bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRe
 
 }  // namespace
 
-// Finds ranks that wait in a call while all others went on without it: such a rank skipped a call before, or made one
-// too many.
 void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
         odd;  // waiter's process -> node, who is absent
@@ -62,12 +54,9 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
             }
         }
         sort_unique(others);
-        const auto later =
-            evidence.run.process(skip.waiter)
-                .recall(*std::find_if(evidence.run.process(skip.waiter).members.begin(),
-                                      evidence.run.process(skip.waiter).members.end(),
-                                      [&](const Member& member) { return member.communicator == skip.communicator; }),
-                        skip.sequence);
+        const Process& owner = evidence.run.process(skip.waiter);
+        const Member* const there = member_in(owner, skip.communicator);
+        const auto later = there == nullptr ? std::nullopt : owner.recall(*there, skip.sequence);
         const Sentence call = call_fact(evidence.run, skip.communicator, later ? later->kind : OpKind{}, skip.sequence);
         const bool other_call = is_met_by_messages(evidence, node, skip.waiter);
         Finding finding =
@@ -79,7 +68,10 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
                                  other_call ? "called it where they wait for its sends and receives"
                                             : "skipped a call before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
-            add_vote(evidence.run, node, skip, waiter.global_rank, finding);
+            const OrderVote vote =
+                vote_on_order(evidence.run, {node.communicator, node.sequence}, {skip.communicator, skip.sequence});
+            finding.evidence.push_back(phrase("{} of {} ranks that make such calls have the order of {}",
+                                              vote.a_first.size(), vote.voters(), rank_fact(waiter.global_rank)));
         }
         std::vector<uint32_t> nodes;
         for (uint32_t other = 0; other < evidence.graph.nodes.size(); ++other) {
