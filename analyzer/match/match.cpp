@@ -275,15 +275,29 @@ class CommunicatorMatcher {
                });
     }
 
-    Mismatch each_its_own_root(uint64_t sequence, const std::vector<Caller>& callers) const {
+    Mismatch mismatch_of(uint64_t sequence, FindingKind kind, const std::vector<Bloc>& wrong) const {
         Mismatch mismatch;
         mismatch.communicator = index_;
         mismatch.sequence = sequence;
-        mismatch.kind = FindingKind::kRootMismatch;
+        mismatch.kind = kind;
+        for (const Bloc& bloc : wrong) {
+            for (const Caller& caller : bloc) {
+                mismatch.culprits.push_back(caller.ref);
+            }
+        }
+        return mismatch;
+    }
+
+    void show_call(const Bloc& bloc, Mismatch& mismatch) const {
+        mismatch.evidence.push_back(
+            phrase("{}: {}", ranks_fact(ranks_of(run_, bloc)),
+                   call_in_full(run_.process(bloc.front().ref), call_of(bloc.front(), mismatch.sequence))));
+    }
+
+    Mismatch each_its_own_root(uint64_t sequence, const std::vector<Caller>& callers) const {
+        Mismatch mismatch = mismatch_of(sequence, FindingKind::kRootMismatch, {callers});
         for (const Caller& caller : callers) {
-            mismatch.culprits.push_back(caller.ref);
-            mismatch.evidence.push_back(phrase("{}: {}", ranks_fact({run_.member(caller.ref).global_rank}),
-                                               call_in_full(run_.process(caller.ref), call_of(caller, sequence))));
+            show_call({caller}, mismatch);
         }
         mismatch.summary = phrase("{} each named themselves as the root of {}", ranks_fact(ranks_of(run_, callers)),
                                   call_fact(run_, index_, callers.front().call->kind, sequence));
@@ -295,23 +309,16 @@ class CommunicatorMatcher {
     }
 
     Mismatch undecidable(uint64_t sequence, const std::vector<Bloc>& blocs) const {
-        Mismatch mismatch;
-        mismatch.communicator = index_;
-        mismatch.sequence = sequence;
-        mismatch.kind = kind_of_difference(*blocs[0].front().call, *blocs[1].front().call);
+        Mismatch mismatch =
+            mismatch_of(sequence, kind_of_difference(*blocs[0].front().call, *blocs[1].front().call), blocs);
         mismatch.undecidable = true;
         mismatch.confidence = Confidence::kPossible;
         std::vector<std::string> sides;
         for (const Bloc& bloc : blocs) {
-            for (const Caller& caller : bloc) {
-                mismatch.culprits.push_back(caller.ref);
-            }
             sides.push_back(fmt::format("{} {} {}", ranks_text(ranks_of(run_, bloc)),
                                         verb_form(bloc.size(), "calls", "call"),
                                         call_and_arguments(call_of(bloc.front(), sequence))));
-            mismatch.evidence.push_back(
-                phrase("{}: {}", ranks_fact(ranks_of(run_, bloc)),
-                       call_in_full(run_.process(bloc.front().ref), call_of(bloc.front(), sequence))));
+            show_call(bloc, mismatch);
         }
         note_threads(mismatch, sequence, blocs);
         mismatch.summary = phrase("members disagree at #{} on {}: {}; which side is wrong is undecidable", sequence,
@@ -321,13 +328,7 @@ class CommunicatorMatcher {
 
     void accuse(uint64_t sequence, const Bloc& bloc, const Bloc& right, bool tie_broken, const std::string& how,
                 size_t present) {
-        Mismatch mismatch;
-        mismatch.communicator = index_;
-        mismatch.sequence = sequence;
-        mismatch.kind = kind_of_difference(*right.front().call, *bloc.front().call);
-        for (const Caller& caller : bloc) {
-            mismatch.culprits.push_back(caller.ref);
-        }
+        Mismatch mismatch = mismatch_of(sequence, kind_of_difference(*right.front().call, *bloc.front().call), {bloc});
         for (const Caller& caller : right) {
             mismatch.others.push_back(caller.ref);
         }
@@ -477,9 +478,8 @@ class CommunicatorMatcher {
             mismatch.summary = phrase("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
                                       differs(bloc, wrong), ranks_fact(others), differs(right, good));
         }
-        mismatch.evidence.push_back(phrase("{}: {}", who, call_in_full(run_.process(bloc.front().ref), wrong)));
-        mismatch.evidence.push_back(
-            phrase("{}: {}", ranks_fact(others), call_in_full(run_.process(right.front().ref), good)));
+        show_call(bloc, mismatch);
+        show_call(right, mismatch);
     }
 
     const Run& run_;
