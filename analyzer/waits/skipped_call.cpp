@@ -1,6 +1,7 @@
 #include "skipped_call.h"
 
 #include <algorithm>
+#include <map>
 
 #include "call_order.h"
 #include "captures.h"
@@ -120,29 +121,19 @@ bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, cons
                        [&](uint32_t voter) { return voter != absent.process; });
 }
 
-// The number of sends, or receives, that it made before that place in its history with the peer it made most with. 0 if
-// older calls are overwritten: then their number is unknown.
-uint64_t messages_of_a_pair(const Process& process, OpKind kind, uint32_t place) {
+// The number of sends, or receives, before that place in its history with the peer that it made most with: of the
+// thread that made this call, or of all where there is none. 0 if older calls are overwritten: then their number is
+// unknown.
+uint64_t messages_of_a_pair(const Process& process, OpKind kind, const Entry* call, uint32_t end) {
+    std::map<std::pair<uint32_t, int32_t>, uint64_t> made;  // row, peer
     uint64_t most = 0;
-    if (process.overwritten != 0) {
-        return 0;
-    }
-    for (const PeerCalls& passed : process.passed_pairs) {
-        most = passed.kind == kind ? std::max(most, passed.last + 1) : most;
-    }
-    for (const Entry& entry : process.entries) {
-        if (entry.kind == kind && entry.place < place && entry.sequence != kNoSequence) {
-            most = std::max(most, entry.sequence + 1);
+    for (uint32_t place = 0; process.overwritten == 0 && place < std::min(end, process.history.size()); ++place) {
+        const CallSignature& message = process.history[place];
+        if (message.kind == kind && !message.captured && (call == nullptr || message.thread == call->thread)) {
+            most = std::max(most, ++made[{message.row, message.peer}]);
         }
     }
     return most;
-}
-
-// Does a thread other than that of this call make such calls? Then their number tells nothing of where this one is.
-bool are_of_other_threads(const Process& process, const Entry* call, OpKind kind) {
-    return call != nullptr && std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
-               return entry.kind == kind && entry.thread != call->thread;
-           });
 }
 
 // The newest edit of these calls of a thread that has another call in the place of the missing one; none where that one
@@ -338,16 +329,17 @@ SkipVerdict ahead_in_messages(const Run& run, MemberRef absent, const WaitNode& 
     for (const OpKind kind : {OpKind::kSend, OpKind::kRecv}) {
         uint64_t before = 0;
         size_t witnesses = 0;
-        bool agree = !are_of_other_threads(run.process(absent), own, kind);
+        bool agree = true;
         for (const Waiter& waiter : node.waiting) {
+            const Entry* const call = waiter.entry;
             const uint64_t made =
-                waiter.entry == nullptr ? 0 : messages_of_a_pair(run.process(waiter.member), kind, waiter.entry->place);
+                call == nullptr ? 0 : messages_of_a_pair(run.process(waiter.member), kind, call, call->place);
             agree &= made == 0 || before == 0 || made == before;
             before = std::max(before, made);
             witnesses += made != 0 ? 1 : 0;
         }
         if (agree && witnesses >= kLeastWitnesses && witnesses >= node.absent.size() &&
-            messages_of_a_pair(run.process(absent), kind, UINT32_MAX) > before) {
+            messages_of_a_pair(run.process(absent), kind, own, UINT32_MAX) > before) {
             return SkipVerdict::kSkipped;
         }
     }
