@@ -90,19 +90,17 @@ bool choose_who_skipped(const Evidence& evidence, const std::vector<const Edge*>
     const WaitNode& missed = evidence.graph.nodes[skipped.front()->from];
     const Sentence call = node_fact(evidence.run, missed);
     finding.ranks = {rank};
-    if (std::any_of(missed.absent.begin(), missed.absent.end(), [&](const Absence& absence) {
-            return absence.member == skipped.front()->via && absence.reason == AbsenceReason::kQueued;
-        })) {
-        finding.summary = phrase("{} made its side of {} later than it always did before: {}", rank_fact(rank), call,
-                                 finding.summary);
-        depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), "has the wrong order");
-        return true;
-    }
-    finding.kind = FindingKind::kP2pUnmatched;
+    const bool is_late = std::any_of(missed.absent.begin(), missed.absent.end(), [&](const Absence& absence) {
+        return absence.member == skipped.front()->via && absence.reason == AbsenceReason::kQueued;
+    });
     finding.summary =
-        phrase("{} did not make its side of {} where it always did before: {}", rank_fact(rank), call, finding.summary);
-    finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
-    depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), "skipped the call");
+        phrase("{} {} its side of {} {} it always did before: {}", rank_fact(rank), is_late ? "made" : "did not make",
+               call, is_late ? "later than" : "where", finding.summary);
+    if (!is_late) {
+        finding.kind = FindingKind::kP2pUnmatched;
+        finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
+    }
+    depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), is_late ? "has the wrong order" : "skipped the call");
     return true;
 }
 
@@ -110,25 +108,21 @@ bool choose_who_skipped(const Evidence& evidence, const std::vector<const Edge*>
 void doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<int>& deviating,
                  Finding& finding) {
     const std::vector<int> all = finding.ranks;
-    const auto all_do = [&](OpKind kind) {
-        return std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
-            const auto& waiting = evidence.graph.nodes[edge.from].waiting;
-            return std::all_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
-                return waiter.entry != nullptr && waiter.entry->kind == kind;
-            });
+    const bool all_receive = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
+        const auto& waiting = evidence.graph.nodes[edge.from].waiting;
+        return std::all_of(waiting.begin(), waiting.end(), [](const Waiter& waiter) {
+            return waiter.entry != nullptr && waiter.entry->kind == OpKind::kRecv;
         });
-    };
+    });
     // Only a complete record can show that a rank never did something before.
     const bool forgot_calls = std::any_of(all.begin(), all.end(), [&](int member) {
         return evidence.process_of_rank[member] != nullptr && evidence.process_of_rank[member]->overwritten != 0;
     });
-    if (all_do(OpKind::kRecv)) {
+    if (all_receive || deviating.size() < all.size() || forgot_calls) {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
         finding.evidence.emplace_back(
-            "all of them receive: one skipped a send, or receives too early; which one is undecidable");
-    } else if (deviating.size() < all.size() || forgot_calls) {
-        doubt_culprits_of_cycle(evidence.run, all, false, finding);
-        finding.evidence.emplace_back("one skipped a receive, or sends too early; which one is undecidable");
+            all_receive ? "all of them receive: one skipped a send, or receives too early; which one is undecidable"
+                        : "one skipped a receive, or sends too early; which one is undecidable");
     }
 }
 
