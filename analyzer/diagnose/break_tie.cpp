@@ -35,7 +35,7 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     const std::string made = op_text(process.history[odd->place].kind);
     const std::string expected = op_text(odd->instead.front().kind);
     const auto did = [&]() {
-        switch (odd->kind) {
+        switch (odd->or_extra ? EditKind::kChanged : odd->kind) {
             case EditKind::kMissing: return fmt::format("left out {} and called {}", expected, made);
             case EditKind::kExtra: return fmt::format("called {} in addition", made);
             case EditKind::kSwapped: return fmt::format("called {} before {}", made, expected);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "break_tie.h"
 #include "call_order.h"
 #include "explain.h"
 #include "host/words.h"
@@ -59,14 +60,16 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
         const auto later = there == nullptr ? std::nullopt : owner.recall(*there, skip.sequence);
         const Sentence call = call_fact(evidence.run, skip.communicator, later ? later->kind : OpKind{}, skip.sequence);
         const bool other_call = is_met_by_messages(evidence, node, skip.waiter);
+        const auto edit = edit_in(evidence, index, process);
         Finding finding =
             evidence.finding_at(other_call ? FindingKind::kOpMismatch : FindingKind::kOrderInversion, index);
         finding.ranks = {waiter.global_rank};
-        finding.summary = phrase("{} waits in {} and issued {} after it; {} issued {} without it: {} {}",
-                                 rank_fact(waiter.global_rank), node_fact(evidence.run, node), call, ranks_fact(others),
-                                 call, rank_fact(waiter.global_rank),
-                                 other_call ? "called it where they wait for its sends and receives"
-                                            : "skipped a call before, or made one too many");
+        finding.summary = phrase(
+            "{} waits in {} and issued {} after it; {} issued {} without it: {} {}", rank_fact(waiter.global_rank),
+            node_fact(evidence.run, node), call, ranks_fact(others), call, rank_fact(waiter.global_rank),
+            other_call                               ? "called it where they wait for its sends and receives"
+            : edit && edit->kind == EditKind::kExtra ? "made that call in addition to those that it always made before"
+                                                     : "skipped a call before, or made one too many");
         if (node.kind == WaitKind::kCollective) {
             const OrderVote vote =
                 vote_on_order(evidence.run, {node.communicator, node.sequence}, {skip.communicator, skip.sequence});

@@ -17,6 +17,7 @@ constexpr size_t kMinContext = 3;
 constexpr size_t kShortContext = 2;
 constexpr size_t kShortSeen = 3;
 constexpr size_t kMaxContext = 64;
+constexpr size_t kLeftOut = 8;  // the sends and receives of a group, for instance
 
 // The newest places of the history that are wanted, in order. What was captured runs later, with calls of its own.
 template <typename Wanted>
@@ -71,7 +72,10 @@ void tell_kind(const Same& same, size_t left_out, Edit& edit) {
                 : swapped                                 ? EditKind::kSwapped
                 : missing                                 ? EditKind::kMissing
                                                           : EditKind::kExtra;
-    edit.or_extra = missing && extra && edit.kind == EditKind::kMissing;
+    // Several may be too many, such as the sends and receives of a group.
+    for (size_t calls = 1; edit.kind == EditKind::kMissing && calls <= kLeftOut; ++calls) {
+        edit.or_extra |= agreement(same, calls, 0).all();
+    }
     edit.is_told = changed || swapped || missing || extra;
 }
 
@@ -171,7 +175,6 @@ const CallSignature* Past::next() const {
 
 std::optional<Edit> Past::edit_at(size_t i) const {
     constexpr size_t kClearly = 3;
-    constexpr size_t kLeftOut = 8;  // the sends and receives of a group, for instance
     size_t as_here = 0;
     size_t longest = 0;
     size_t other = 0;
