@@ -47,6 +47,10 @@ Json around_section(const Evidence& evidence, const Clocks& clocks, const std::v
     if (run.processes.empty()) {
         return nothing_because("no rank left a record");
     }
+    if (std::all_of(run.processes.begin(), run.processes.end(),
+                    [](const Process& process) { return process.entries.empty(); })) {
+        return nothing_because("no call is on record");
+    }
     const int64_t zero_ns = moment_of(evidence, clocks, findings);
     const size_t most = std::clamp(kMostCalls / run.processes.size(), kLeastOfARank, kMostOfARank);
     SharedTexts texts;

@@ -1,7 +1,11 @@
 #include "rows.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "base/hash.h"
 
@@ -21,6 +25,22 @@ bool compares(const T& left, int op, const T& right) {
         case SQLITE_INDEX_CONSTRAINT_GE: return left >= right;
         default: return true;
     }
+}
+
+// The same of cells that SQL calls equal, and of no others: 1 and 1.0 are.
+std::pair<Cell::Kind, uint64_t> identity_of(const Cell& cell) {
+    switch (cell.kind) {
+        case Cell::Kind::kNull: break;
+        case Cell::Kind::kText: return {Cell::Kind::kText, cell.text};
+        case Cell::Kind::kInteger: return {Cell::Kind::kInteger, static_cast<uint64_t>(cell.integer)};
+        case Cell::Kind::kReal: {
+            constexpr double kLimit = 9.2e18;  // of 64 bits
+            const bool is_whole = cell.real == std::floor(cell.real) && std::abs(cell.real) < kLimit;
+            return is_whole ? std::pair(Cell::Kind::kInteger, static_cast<uint64_t>(static_cast<int64_t>(cell.real)))
+                            : std::pair(Cell::Kind::kReal, std::bit_cast<uint64_t>(cell.real));
+        }
+    }
+    return {Cell::Kind::kNull, 0};
 }
 
 // As numbers of 64 bits are rounded where they are compared with fractions.
@@ -111,6 +131,37 @@ void SqlRows::add(const std::function<Json(size_t)>& cell, const std::vector<Con
 }
 
 uint64_t SqlRows::bytes() const { return text_bytes_ + count_ * wanted_.size() * sizeof(Cell); }
+
+// Column by column, rows of one group so far that are equal in it become a group of their own; then they are counted
+// out.
+std::vector<uint32_t> SqlRows::grouped_by(const std::vector<size_t>& columns) const {
+    struct Hash {
+        size_t operator()(const std::tuple<uint32_t, Cell::Kind, uint64_t>& key) const {
+            return mix_hash(mix_hash(std::get<0>(key), static_cast<uint64_t>(std::get<1>(key))), std::get<2>(key));
+        }
+    };
+    std::vector<uint32_t> groups(count_);
+    uint32_t known = 1;
+    for (const size_t column : columns) {
+        std::unordered_map<std::tuple<uint32_t, Cell::Kind, uint64_t>, uint32_t, Hash> numbers;
+        for (size_t row = 0; row < count_; ++row) {
+            const auto [kind, value] = identity_of(cells_[column][row]);
+            groups[row] =
+                numbers.try_emplace({groups[row], kind, value}, static_cast<uint32_t>(numbers.size())).first->second;
+        }
+        known = static_cast<uint32_t>(numbers.size());
+    }
+    std::vector<uint32_t> begins(known + 1);
+    for (const uint32_t group : groups) {
+        ++begins[group + 1];
+    }
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    std::vector<uint32_t> order(count_);
+    for (size_t row = 0; row < count_; ++row) {
+        order[begins[groups[row]]++] = static_cast<uint32_t>(row);
+    }
+    return order;
+}
 
 std::optional<uint64_t> SqlRows::hash(size_t row, const std::vector<Condition>& equal) const {
     uint64_t all = kHashOfNothing;

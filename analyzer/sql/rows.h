@@ -59,6 +59,9 @@ class SqlRows {
     // kHashOfNothing on. Nothing where the row can meet none.
     std::optional<uint64_t> hash(size_t row, const std::vector<Condition>& equal) const;
 
+    // All rows, those that are equal in these columns behind each other.
+    std::vector<uint32_t> grouped_by(const std::vector<size_t>& columns) const;
+
   private:
     Cell cell_of(const Json& value, const SqlColumn& column);
     uint32_t place_of(std::string_view text);

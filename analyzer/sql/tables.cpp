@@ -153,7 +153,7 @@ std::unique_ptr<SqlTable> ranks_table(SqlSource& source) {
         {{"started_realtime_ns", "number or null", "ns since 1970", "the recorder began"},
          [](const Process& p) { return moment_or_null(p.started_ns); }},
         {{"newest_realtime_ns", "number or null", "ns since 1970", "the newest thing that it is known to have done"},
-         [](const Process& p) { return moment_or_null(p.last_activity_ns()); }},
+         [](const Process& p) { return moment_or_null(p.source.is_journal ? p.now_ns : p.last_activity_ns()); }},
         {{"recorder", "text", "", "dump, ring, journal, digest, or PyTorch's Flight Recorder"},
          [](const Process& p) { return recorder_of(p.source); }},
         {{"file", "text", "", "name of the file"}, [](const Process& p) { return printable(p.source.label); }},

@@ -171,18 +171,21 @@ struct VirtualTable : sqlite3_vtab {
     KeptRows kept;
 };
 
-// What xBestIndex tells xFilter, as text: "columns column op column op ..."; the values come with xFilter.
+// What xBestIndex tells xFilter, as text: "columns group group ... column op column op ..."; the values come with
+// xFilter.
 struct Plan {
     uint64_t columns = 0;
+    std::vector<size_t> groups{};  // rows that are equal in these columns follow each other
     std::vector<std::pair<size_t, int>> conditions{};
 
-    static Plan of(std::string_view text) {
+    static Plan of(std::string_view text, size_t groups) {
         std::vector<uint64_t> numbers;
         for (const char* at = text.data(); at < text.data() + text.size();) {
             at = std::from_chars(at, text.data() + text.size(), numbers.emplace_back()).ptr + 1;
         }
         Plan plan{numbers.at(0)};
-        for (size_t i = 1; i + 1 < numbers.size(); i += 2) {
+        plan.groups.assign(numbers.begin() + 1, numbers.begin() + 1 + static_cast<std::ptrdiff_t>(groups));
+        for (size_t i = 1 + groups; i + 1 < numbers.size(); i += 2) {
             plan.conditions.emplace_back(numbers[i], static_cast<int>(numbers[i + 1]));
         }
         return plan;
@@ -204,7 +207,9 @@ struct Cursor : sqlite3_vtab_cursor {
         if (at_end_) {
             return;
         }
-        if (const auto found = from_.kept.find(table_, wanted_, from_.budget)) {
+        if (!plan.groups.empty()) {
+            read_grouped(plan.groups);
+        } else if (const auto found = from_.kept.find(table_, wanted_, from_.budget)) {
             rows_ = found->rows;
             chosen_ = found->chosen;
             at_end_ = chosen_->empty();
@@ -260,23 +265,38 @@ struct Cursor : sqlite3_vtab_cursor {
         wanted_.conditions.push_back(std::move(condition));
     }
 
-    void open_next_block() {
-        at_ = 0;
+    // Answers whether there was one.
+    bool read_next_block(SqlRows& into) {
         while (next_block_ < table_.blocks()) {
             const size_t block = next_block_++;
-            if (!wanted_.has_block(table_, block)) {
-                continue;
-            }
-            from_.budget.check_time();
-            block_ = std::make_unique<SqlRows>(table_.columns(), wanted_.columns);
-            FillRows sink(*block_, wanted_.conditions, from_.budget, from_.budget.most_bytes());
-            table_.read(block, sink);
-            if (block_->count() != 0) {
-                rows_ = block_.get();
-                return;
+            if (wanted_.has_block(table_, block)) {
+                from_.budget.check_time();
+                FillRows sink(into, wanted_.conditions, from_.budget, from_.budget.most_bytes());
+                table_.read(block, sink);
+                return true;
             }
         }
-        at_end_ = true;
+        return false;
+    }
+
+    void open_next_block() {
+        at_ = 0;
+        do {
+            block_ = std::make_unique<SqlRows>(table_.columns(), wanted_.columns);
+            rows_ = block_.get();
+            at_end_ = !read_next_block(*block_);
+        } while (!at_end_ && block_->count() == 0);
+    }
+
+    // SQLite would sort what it groups, which takes several times as long and as much memory.
+    void read_grouped(const std::vector<size_t>& columns) {
+        block_ = std::make_unique<SqlRows>(table_.columns(), wanted_.columns);
+        rows_ = block_.get();
+        while (read_next_block(*block_)) {
+        }
+        grouped_ = block_->grouped_by(columns);
+        chosen_ = &grouped_;
+        at_end_ = grouped_.empty();
     }
 
     VirtualTable& from_;
@@ -285,7 +305,8 @@ struct Cursor : sqlite3_vtab_cursor {
     size_t next_block_ = 0;
     std::unique_ptr<SqlRows> block_;
     const SqlRows* rows_ = nullptr;
-    const std::vector<uint32_t>* chosen_ = nullptr;  // of kept rows
+    std::vector<uint32_t> grouped_;
+    const std::vector<uint32_t>* chosen_ = nullptr;  // of kept or grouped rows
     size_t at_ = 0;
     size_t number_ = 0;
     bool at_end_ = true;
@@ -342,6 +363,17 @@ bool is_comparison(int op) {
            op == SQLITE_INDEX_CONSTRAINT_GT || op == SQLITE_INDEX_CONSTRAINT_GE;
 }
 
+// Whether all that is asked for is that equal rows follow each other, for GROUP BY or DISTINCT.
+bool wants_groups([[maybe_unused]] sqlite3_index_info* info) {
+#if SQLITE_VERSION_NUMBER >= 3038000
+    const int kind = sqlite3_vtab_distinct(info);
+    return (kind == 1 || kind == 2) && std::all_of(info->aOrderBy, info->aOrderBy + info->nOrderBy,
+                                                   [](const auto& term) { return term.iColumn >= 0; });
+#else
+    return false;
+#endif
+}
+
 // The fewer rows, the rather SQLite goes through the table in the inner loop of a join.
 int plan(sqlite3_vtab* table, sqlite3_index_info* info) {
     const auto& columns = static_cast<VirtualTable*>(table)->table.columns();
@@ -349,6 +381,15 @@ int plan(sqlite3_vtab* table, sqlite3_index_info* info) {
     uint64_t used = info->colUsed;
     double rows = 1e7;
     int values = 0;
+    if (info->nOrderBy > 0 && wants_groups(info)) {
+        info->idxNum = info->nOrderBy;
+        info->orderByConsumed = 1;
+        for (int i = 0; i < info->nOrderBy; ++i) {
+            const auto column = static_cast<size_t>(info->aOrderBy[i].iColumn);
+            used |= uint64_t{1} << std::min<size_t>(column, 63);
+            text += fmt::format(" {}", column);
+        }
+    }
     for (int i = 0; i < info->nConstraint; ++i) {
         const auto& condition = info->aConstraint[i];
         const bool binary = std::string_view(sqlite3_vtab_collation(info, i)) == "BINARY";
@@ -378,8 +419,9 @@ int close(sqlite3_vtab_cursor* cursor) {
     return SQLITE_OK;
 }
 
-int filter(sqlite3_vtab_cursor* cursor, int, const char* planned, int, sqlite3_value** values) {
-    return answer(*cursor->pVtab, [&] { static_cast<Cursor*>(cursor)->start(Plan::of(planned), values); });
+int filter(sqlite3_vtab_cursor* cursor, int groups, const char* planned, int, sqlite3_value** values) {
+    return answer(*cursor->pVtab,
+                  [&] { static_cast<Cursor*>(cursor)->start(Plan::of(planned, static_cast<size_t>(groups)), values); });
 }
 
 int next(sqlite3_vtab_cursor* cursor) {

@@ -30,6 +30,12 @@ interface Part {
 const parts: Part[] = [];
 const empty: { id: string; title: string; why: string }[] = [];
 
+// What is looked at first of a job that hangs, and of one that does not.
+const hangs = !isNothing(data.around) && data.around.hang;
+const order = hangs
+    ? ["calls", "waits", "around", "lateness", "sizes", "durations", "steps", "metrics", "stacks", "goodput", "health"]
+    : ["steps", "lateness", "durations", "metrics", "goodput", "sizes", "around", "calls", "waits", "stacks", "health"];
+
 // A section without content is a line of the last one.
 function part<T>(id: string, title: string, section: Section<T>, show: (of: T) => HTMLElement[]): void {
     if (isNothing(section)) {
@@ -39,7 +45,6 @@ function part<T>(id: string, title: string, section: Section<T>, show: (of: T) =
     }
 }
 
-const hangs = !isNothing(data.around) && data.around.hang;
 part("calls", "Who is where", data.calls, calls);
 part("waits", "Who waits for whom", data.waits, waits);
 part("around", hangs ? "Calls around the hang" : "The newest calls", data.around, (of) =>
@@ -53,6 +58,7 @@ part("metrics", "Metrics", data.metrics, metrics);
 part("stacks", "Stacks", data.stacks, stacks);
 part("goodput", "Goodput", data.goodput, goodput);
 part("health", "Health of the machines", data.health, health);
+parts.sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
 parts.push({
     id: "gaps",
     title: "What could not be seen",

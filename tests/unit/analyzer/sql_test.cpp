@@ -197,6 +197,23 @@ TEST_CASE("a join finds in memory what it would find by reading again") {
     CHECK(asked.rows("SELECT count(*) FROM calls WHERE rank IN (0, 2, 17)") == "80 \n");
 }
 
+// An expression is grouped by SQLite itself.
+TEST_CASE("groups that a table makes by itself are those of SQLite") {
+    Asked asked;
+    for (const char* columns : {"op", "rank", "seq", "op, rank", "rank, seq, op", "host_ns", "gpu_ns", "step, op"}) {
+        const std::string what = "count(*), sum(count), max(seq), min(rank) FROM calls WHERE rank <> 1 GROUP BY ";
+        const std::string rows = asked.rows(fmt::format("SELECT {} {} ORDER BY 2, 3, 4, 1", what, columns));
+        CHECK_MESSAGE(!rows.empty(), columns);
+        const std::string hidden = "+" + std::string(columns);
+        CHECK_MESSAGE(rows == asked.rows(fmt::format("SELECT {} {} ORDER BY 2, 3, 4, 1", what, hidden)), columns);
+    }
+    // Steps are whole numbers there, and metrics are not.
+    CHECK(asked.rows("SELECT count(*) FROM (SELECT DISTINCT value FROM markers)") ==
+          asked.rows("SELECT count(*) FROM (SELECT DISTINCT +value FROM markers)"));
+    CHECK(asked.rows("SELECT value, count(*) FROM markers GROUP BY value ORDER BY value") ==
+          asked.rows("SELECT value, count(*) FROM markers GROUP BY +value ORDER BY value"));
+}
+
 TEST_CASE("a query reads, and does nothing else") {
     Asked asked;
     for (const char* sql : {"CREATE TABLE x (a)", "CREATE VIEW x AS SELECT 1", "CREATE TEMP TABLE x AS SELECT 1",
