@@ -56,6 +56,10 @@ function chart(
                 axes: [
                     {
                         ...axis,
+                        label: "step",
+                        labelFont: axis.font!,
+                        labelSize: 18,
+                        size: 34,
                         values: (_, values) => values.map((value) => (Number.isInteger(value) ? String(value) : "")),
                     },
                     { ...axis, size: 70, values: (_, values) => values.map((value) => format(value)) },

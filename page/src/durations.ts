@@ -36,16 +36,19 @@ function untimed(rows: Duration[]): HTMLElement {
 
 export function durations(data: Durations): HTMLElement[] {
     const most = Math.max(...data.rows.map((row) => row.sum_ns ?? 0), 1);
+    const stepsAreMarked = data.rows.some((row) => row.share_of_steps !== null);
     const rows = data.rows
         .filter((row) => row.count > 0)
         .map((row) => [
             h("span", { title: cut(row.name, 400) }, cut(row.name, 60)),
             kinds[row.kind] ?? row.kind,
             count(row),
-            withBar(
-                row.share_of_steps === null ? "–" : percent(row.share_of_steps),
-                row.share_of_steps ?? (row.sum_ns ?? 0) / most,
-            ),
+            row.share_of_steps === null && stepsAreMarked
+                ? "–"
+                : withBar(
+                      row.share_of_steps === null ? "–" : percent(row.share_of_steps),
+                      row.share_of_steps ?? (row.sum_ns ?? 0) / most,
+                  ),
             duration(row.mean_ns),
             duration(row.p50_ns),
             duration(row.p99_ns),
