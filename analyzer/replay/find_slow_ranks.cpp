@@ -23,6 +23,7 @@ constexpr double kLikeItsHost = 0.4;  // share of the mean of its host's ranks
 constexpr size_t kFewSuspects = 32;
 constexpr double kMostlyHost = 0.4;  // share of the excess that the host was busy longer
 constexpr double kLeastLeft = 0.25;  // share of a step that is left without what was told before
+constexpr size_t kFewLong = 6;       // steps in a row that all take so much longer are no chance
 constexpr size_t kAsOften = 3;       // long pauses are a rank's own if no other has a third as many
 
 // Ranks that are judged as one: a rank, or all of a host.
@@ -112,6 +113,7 @@ class SlowRanks {
         limits.length_ns = search_.step_ns();
         limits.seen_ns = search_.step_ns() * static_cast<double>(search_.steps());
         limits.trials = static_cast<double>(suspects.size());
+        limits.least_long_hits = kFewLong;
         return limits;
     }
 

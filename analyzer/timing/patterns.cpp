@@ -15,7 +15,6 @@ constexpr double kLeastCostNs = 1'000'000;
 constexpr double kLeastShare = 0.05;       // share of a step
 constexpr double kLeastShareOfAll = 0.02;  // share of the time that was seen, for patterns that do not strike every
                                            // step
-constexpr size_t kLeastHits = 8;
 constexpr size_t kLeastPeriodicHits = 5;
 constexpr double kLeastEvidence = 12;  // nats: once in 160,000 runs, times the trials
 constexpr double kTail = 0.3;
@@ -82,7 +81,9 @@ bool persistent(const std::vector<double>& costs, const std::vector<bool>& late,
             hits.push_back(i);
         }
     }
-    if (hits.size() < kLeastHits || quantile_of(all, 0.25) < limits.least_ns ||
+    const double low_ns = quantile_of(all, 0.25);
+    const bool are_long = low_ns >= kLongPause * limits.length_ns;
+    if (hits.size() < (are_long ? limits.least_long_hits : limits.least_hits) || low_ns < limits.least_ns ||
         evidence(hits.size(), all.size(), limits.base_rate) <
             kLeastEvidence + std::log(limits.trials * static_cast<double>(costs.size()))) {
         return false;
@@ -240,9 +241,12 @@ double late_from_ns(const std::vector<double>& costs, double least_ns) {
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) {
     const std::vector<bool> late = late_from(late_from_ns(costs, limits.least_ns), costs);
     LateShape shape;
-    if (costs.size() >= kLeastHits && limits.length_ns > 0) {
-        persistent(costs, late, limits, shape) || periodic(costs, late, limits, shape) ||
-            irregular(costs, late, limits, kLeastHits, kLeastEvidence + std::log(limits.trials), shape) ||
+    if (costs.size() < limits.least_long_hits || limits.length_ns <= 0 || persistent(costs, late, limits, shape)) {
+        return shape;
+    }
+    if (costs.size() >= limits.least_hits) {
+        periodic(costs, late, limits, shape) ||
+            irregular(costs, late, limits, limits.least_hits, kLeastEvidence + std::log(limits.trials), shape) ||
             once(costs, limits, shape);
     }
     return shape;

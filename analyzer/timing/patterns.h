@@ -15,8 +15,10 @@ struct ShapeLimits {
     double length_ns = 0;  // length of a key
     double long_ns = 0;    // TimeAxis::long_ns
     double seen_ns = 0;
-    double base_rate = 0.02;  // frequency at which others are late
-    double trials = 1;        // series that are looked at: chance has as many chances
+    double base_rate = 0.02;     // frequency at which others are late
+    double trials = 1;           // series that are looked at: chance has as many chances
+    size_t least_hits = 8;       // in a row: fewer are no pattern
+    size_t least_long_hits = 8;  // likewise, where each costs kLongPause of a key
 };
 // Costs from there on count as late. A slow step has a tail in the next one: what is far below the usual does not.
 double late_from_ns(const std::vector<double>& costs, double least_ns);

@@ -222,6 +222,20 @@ TEST_CASE("pauses: what comes in most steps is none, and few steps do not tell w
     CHECK(TableJob(work_ms, true, 14).causes_by(find_pauses_of_ranks).size() == 1);
 }
 
+// As a job shows that marks no steps, copies for a second in each of 30, and is asked after a quarter of a minute.
+TEST_CASE("slow ranks: few steps are enough where each of them takes so much longer") {
+    const auto slow_in = [](uint32_t steps, double ms) {
+        return TableJob([ms](int rank, uint32_t step) { return varied(rank, step) + (rank == 3 ? ms : 0); }, true,
+                        steps)
+            .causes_by(find_slow_ranks);
+    };
+    const std::vector<SlowCause> causes = slow_in(7, 110);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().ranks == std::vector<int>{3});
+    CHECK(slow_in(5, 110).empty());
+    CHECK(slow_in(7, 15).empty());
+}
+
 TEST_CASE("pauses: beside a slow GPU those of another rank are as long as they are beside a step without it") {
     const TableJob job([](int rank, uint32_t step) {
         const double paused_ms = rank == 3 && is_among(step, {7, 12}) ? 150 : rank == 3 && step == 30 ? 35 : 0;
