@@ -1,5 +1,6 @@
 #include "rows.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -132,30 +133,69 @@ void SqlRows::add(const std::function<Json(size_t)>& cell, const std::vector<Con
 
 uint64_t SqlRows::bytes() const { return text_bytes_ + count_ * wanted_.size() * sizeof(Cell); }
 
-// Column by column, rows of one group so far that are equal in it become a group of their own; then they are counted
-// out.
-std::vector<uint32_t> SqlRows::grouped_by(const std::vector<size_t>& columns) const {
+bool SqlRows::is_before(uint32_t row, uint32_t other, const std::vector<OrderColumn>& columns) const {
+    const auto compared = [this](const Cell& a, const Cell& b) {
+        using Kind = Cell::Kind;
+        const auto type = [](const Cell& cell) {
+            return cell.kind == Kind::kText ? 2 : cell.kind == Kind::kNull ? 0 : 1;
+        };
+        if (type(a) != type(b) || a.kind == Kind::kNull) {
+            return type(a) - type(b);
+        }
+        if (a.kind == Kind::kText) {
+            return text(a).compare(text(b));
+        }
+        const bool are_whole = a.kind == Kind::kInteger && b.kind == Kind::kInteger;
+        const bool less = are_whole ? a.integer < b.integer : a.number() < b.number();
+        const bool more = are_whole ? a.integer > b.integer : a.number() > b.number();
+        return less ? -1 : more ? 1 : 0;
+    };
+    for (const auto& [column, descending] : columns) {
+        if (const int order = compared(cells_[column][row], cells_[column][other]); order != 0) {
+            return descending ? order > 0 : order < 0;
+        }
+    }
+    return false;
+}
+
+// Column by column, rows of one group so far that are equal in it become a group of their own; the groups, which are
+// few where it matters, are sorted; then rows are counted out.
+std::vector<uint32_t> SqlRows::ordered_by(const std::vector<OrderColumn>& columns) const {
+    using Key = std::tuple<uint32_t, Cell::Kind, uint64_t>;
     struct Hash {
-        size_t operator()(const std::tuple<uint32_t, Cell::Kind, uint64_t>& key) const {
+        size_t operator()(const Key& key) const {
             return mix_hash(mix_hash(std::get<0>(key), static_cast<uint64_t>(std::get<1>(key))), std::get<2>(key));
         }
     };
     std::vector<uint32_t> groups(count_);
-    uint32_t known = 1;
-    for (const size_t column : columns) {
-        std::unordered_map<std::tuple<uint32_t, Cell::Kind, uint64_t>, uint32_t, Hash> numbers;
+    std::vector<uint32_t> first_rows;  // by group
+    for (const auto& [column, descending] : columns) {
+        std::unordered_map<Key, uint32_t, Hash> numbers;
+        first_rows.clear();
         for (size_t row = 0; row < count_; ++row) {
             const auto [kind, value] = identity_of(cells_[column][row]);
-            groups[row] =
-                numbers.try_emplace({groups[row], kind, value}, static_cast<uint32_t>(numbers.size())).first->second;
+            const auto [known, is_new] =
+                numbers.try_emplace({groups[row], kind, value}, static_cast<uint32_t>(first_rows.size()));
+            if (is_new) {
+                first_rows.push_back(static_cast<uint32_t>(row));
+            }
+            groups[row] = known->second;
         }
-        known = static_cast<uint32_t>(numbers.size());
     }
-    std::vector<uint32_t> begins(known + 1);
+    std::vector<uint32_t> sorted(first_rows.size());
+    std::iota(sorted.begin(), sorted.end(), 0U);
+    std::sort(sorted.begin(), sorted.end(),
+              [&](uint32_t a, uint32_t b) { return is_before(first_rows[a], first_rows[b], columns); });
+    std::vector<uint32_t> counts(sorted.size());
     for (const uint32_t group : groups) {
-        ++begins[group + 1];
+        ++counts[group];
     }
-    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    std::vector<uint32_t> begins(sorted.size());
+    uint32_t begin = 0;
+    for (const uint32_t group : sorted) {
+        begins[group] = begin;
+        begin += counts[group];
+    }
     std::vector<uint32_t> order(count_);
     for (size_t row = 0; row < count_; ++row) {
         order[begins[groups[row]]++] = static_cast<uint32_t>(row);

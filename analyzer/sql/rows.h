@@ -42,6 +42,11 @@ struct Condition {
 
 inline constexpr uint64_t kHashOfNothing = 1;
 
+struct OrderColumn {
+    size_t column;
+    bool descending;
+};
+
 class SqlRows {
   public:
     // `wanted`: a bit for each column, bit 63 for all from the 64th on.
@@ -59,13 +64,14 @@ class SqlRows {
     // kHashOfNothing on. Nothing where the row can meet none.
     std::optional<uint64_t> hash(size_t row, const std::vector<Condition>& equal) const;
 
-    // All rows, those that are equal in these columns behind each other.
-    std::vector<uint32_t> grouped_by(const std::vector<size_t>& columns) const;
+    // All rows in the order of these columns, as SQL has it: null first, then numbers, then text by its bytes.
+    std::vector<uint32_t> ordered_by(const std::vector<OrderColumn>& columns) const;
 
   private:
     Cell cell_of(const Json& value, const SqlColumn& column);
     uint32_t place_of(std::string_view text);
     bool meets(const Cell& cell, const Condition& condition) const;
+    bool is_before(uint32_t row, uint32_t other, const std::vector<OrderColumn>& columns) const;
 
     const std::vector<SqlColumn>& columns_;
     std::vector<size_t> wanted_;

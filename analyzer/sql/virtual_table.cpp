@@ -171,22 +171,24 @@ struct VirtualTable : sqlite3_vtab {
     KeptRows kept;
 };
 
-// What xBestIndex tells xFilter, as text: "columns group group ... column op column op ..."; the values come with
-// xFilter.
+// What xBestIndex tells xFilter, as text: "columns column descending ... column op ..."; the values come with xFilter.
 struct Plan {
     uint64_t columns = 0;
-    std::vector<size_t> groups{};  // rows that are equal in these columns follow each other
+    std::vector<OrderColumn> order{};
     std::vector<std::pair<size_t, int>> conditions{};
 
-    static Plan of(std::string_view text, size_t groups) {
+    static Plan of(std::string_view text, size_t ordered) {
         std::vector<uint64_t> numbers;
         for (const char* at = text.data(); at < text.data() + text.size();) {
             at = std::from_chars(at, text.data() + text.size(), numbers.emplace_back()).ptr + 1;
         }
         Plan plan{numbers.at(0)};
-        plan.groups.assign(numbers.begin() + 1, numbers.begin() + 1 + static_cast<std::ptrdiff_t>(groups));
-        for (size_t i = 1 + groups; i + 1 < numbers.size(); i += 2) {
-            plan.conditions.emplace_back(numbers[i], static_cast<int>(numbers[i + 1]));
+        for (size_t i = 1; i + 1 < numbers.size(); i += 2) {
+            if (plan.order.size() < ordered) {
+                plan.order.push_back({numbers[i], numbers[i + 1] != 0});
+            } else {
+                plan.conditions.emplace_back(numbers[i], static_cast<int>(numbers[i + 1]));
+            }
         }
         return plan;
     }
@@ -207,8 +209,8 @@ struct Cursor : sqlite3_vtab_cursor {
         if (at_end_) {
             return;
         }
-        if (!plan.groups.empty()) {
-            read_grouped(plan.groups);
+        if (!plan.order.empty()) {
+            read_ordered(plan.order);
         } else if (const auto found = from_.kept.find(table_, wanted_, from_.budget)) {
             rows_ = found->rows;
             chosen_ = found->chosen;
@@ -288,15 +290,15 @@ struct Cursor : sqlite3_vtab_cursor {
         } while (!at_end_ && block_->count() == 0);
     }
 
-    // SQLite would sort what it groups, which takes several times as long and as much memory.
-    void read_grouped(const std::vector<size_t>& columns) {
+    // SQLite would sort what it groups row by row, which takes several times as long and as much memory.
+    void read_ordered(const std::vector<OrderColumn>& columns) {
         block_ = std::make_unique<SqlRows>(table_.columns(), wanted_.columns);
         rows_ = block_.get();
         while (read_next_block(*block_)) {
         }
-        grouped_ = block_->grouped_by(columns);
-        chosen_ = &grouped_;
-        at_end_ = grouped_.empty();
+        ordered_ = block_->ordered_by(columns);
+        chosen_ = &ordered_;
+        at_end_ = ordered_.empty();
     }
 
     VirtualTable& from_;
@@ -305,8 +307,8 @@ struct Cursor : sqlite3_vtab_cursor {
     size_t next_block_ = 0;
     std::unique_ptr<SqlRows> block_;
     const SqlRows* rows_ = nullptr;
-    std::vector<uint32_t> grouped_;
-    const std::vector<uint32_t>* chosen_ = nullptr;  // of kept or grouped rows
+    std::vector<uint32_t> ordered_;
+    const std::vector<uint32_t>* chosen_ = nullptr;  // of kept or ordered rows
     size_t at_ = 0;
     size_t number_ = 0;
     bool at_end_ = true;
@@ -363,8 +365,9 @@ bool is_comparison(int op) {
            op == SQLITE_INDEX_CONSTRAINT_GT || op == SQLITE_INDEX_CONSTRAINT_GE;
 }
 
-// Whether all that is asked for is that equal rows follow each other, for GROUP BY or DISTINCT.
-bool wants_groups([[maybe_unused]] sqlite3_index_info* info) {
+// Of GROUP BY and DISTINCT. For these SQLite 3.40 takes it for granted that an ORDER BY of the same columns is met,
+// too, though it asks for groups alone: they come in order.
+bool is_for_groups([[maybe_unused]] sqlite3_index_info* info) {
 #if SQLITE_VERSION_NUMBER >= 3038000
     const int kind = sqlite3_vtab_distinct(info);
     return (kind == 1 || kind == 2) && std::all_of(info->aOrderBy, info->aOrderBy + info->nOrderBy,
@@ -381,13 +384,13 @@ int plan(sqlite3_vtab* table, sqlite3_index_info* info) {
     uint64_t used = info->colUsed;
     double rows = 1e7;
     int values = 0;
-    if (info->nOrderBy > 0 && wants_groups(info)) {
+    if (info->nOrderBy > 0 && is_for_groups(info)) {
         info->idxNum = info->nOrderBy;
         info->orderByConsumed = 1;
         for (int i = 0; i < info->nOrderBy; ++i) {
             const auto column = static_cast<size_t>(info->aOrderBy[i].iColumn);
             used |= uint64_t{1} << std::min<size_t>(column, 63);
-            text += fmt::format(" {}", column);
+            text += fmt::format(" {} {}", column, info->aOrderBy[i].desc);
         }
     }
     for (int i = 0; i < info->nConstraint; ++i) {
@@ -419,9 +422,10 @@ int close(sqlite3_vtab_cursor* cursor) {
     return SQLITE_OK;
 }
 
-int filter(sqlite3_vtab_cursor* cursor, int groups, const char* planned, int, sqlite3_value** values) {
-    return answer(*cursor->pVtab,
-                  [&] { static_cast<Cursor*>(cursor)->start(Plan::of(planned, static_cast<size_t>(groups)), values); });
+int filter(sqlite3_vtab_cursor* cursor, int ordered, const char* planned, int, sqlite3_value** values) {
+    return answer(*cursor->pVtab, [&] {
+        static_cast<Cursor*>(cursor)->start(Plan::of(planned, static_cast<size_t>(ordered)), values);
+    });
 }
 
 int next(sqlite3_vtab_cursor* cursor) {

@@ -205,13 +205,18 @@ TEST_CASE("groups that a table makes by itself are those of SQLite") {
         const std::string rows = asked.rows(fmt::format("SELECT {} {} ORDER BY 2, 3, 4, 1", what, columns));
         CHECK_MESSAGE(!rows.empty(), columns);
         const std::string hidden = "+" + std::string(columns);
+        for (const char* direction : {"", " DESC"}) {
+            const std::string ordered = fmt::format("SELECT {} {} ORDER BY {}{}", what, columns, columns, direction);
+            const std::string by_sqlite = fmt::format("SELECT {} {} ORDER BY {}{}", what, hidden, hidden, direction);
+            CHECK_MESSAGE(asked.rows(ordered) == asked.rows(by_sqlite), ordered);
+        }
         CHECK_MESSAGE(rows == asked.rows(fmt::format("SELECT {} {} ORDER BY 2, 3, 4, 1", what, hidden)), columns);
     }
     // Steps are whole numbers there, and metrics are not.
     CHECK(asked.rows("SELECT count(*) FROM (SELECT DISTINCT value FROM markers)") ==
           asked.rows("SELECT count(*) FROM (SELECT DISTINCT +value FROM markers)"));
-    CHECK(asked.rows("SELECT value, count(*) FROM markers GROUP BY value ORDER BY value") ==
-          asked.rows("SELECT value, count(*) FROM markers GROUP BY +value ORDER BY value"));
+    CHECK(asked.rows("SELECT value + 0.0, count(*) FROM markers GROUP BY value ORDER BY value") ==
+          asked.rows("SELECT value + 0.0, count(*) FROM markers GROUP BY +value ORDER BY value"));
 }
 
 TEST_CASE("a query reads, and does nothing else") {
