@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "call_order.h"
@@ -229,12 +230,15 @@ std::unique_ptr<SqlTable> findings_table(const Run& run) {
         {{"summary", "text", "", "in words"}, [](const Finding& f) { return f.summary.text(); }},
         {{"remedy", "text", "", "what to do"}, [](const Finding& f) { return std::string(f.remedy()); }},
     };
+    // Once, however often a query comes back to it.
+    const auto diagnosis = std::make_shared<std::optional<Diagnosis>>();
     return std::make_unique<ListTable<Finding>>("findings", "What is wrong, as `titan-analyze` says, the worst first",
-                                                columns, [&run](const ListTable<Finding>::Tell& tell) {
-                                                    const Diagnosis diagnosis = diagnose(run);
-                                                    for (const Finding& one : diagnosis.findings) {
-                                                        tell(one);
+                                                columns, [&run, diagnosis](const ListTable<Finding>::Tell& tell) {
+                                                    if (!*diagnosis) {
+                                                        *diagnosis = diagnose(run);
                                                     }
+                                                    std::for_each((*diagnosis)->findings.begin(),
+                                                                  (*diagnosis)->findings.end(), tell);
                                                 });
 }
 

@@ -80,14 +80,14 @@ struct Wanted {
     }
 };
 
-// SqlRows that a query comes back to, all that there are or those of a rank; found by the columns that it asks for.
+// Rows that a query comes back to, all that there are or those of a rank; found by the columns that it asks for.
 struct Kept {
     SqlRows rows;
     std::unordered_map<uint64_t, std::vector<uint32_t>> by_hash{};
 };
 
 struct Found {
-    const SqlRows* rows = nullptr;
+    std::shared_ptr<const Kept> in;
     const std::vector<uint32_t>* chosen = nullptr;
 };
 
@@ -121,16 +121,16 @@ class KeptRows {
         }
         static const std::vector<uint32_t> kNone;
         const auto rows = known->second->by_hash.find(hash);
-        return Found{&known->second->rows, rows == known->second->by_hash.end() ? &kNone : &rows->second};
+        return Found{known->second, rows == known->second->by_hash.end() ? &kNone : &rows->second};
     }
 
   private:
     using Key = std::tuple<uint64_t, int, std::vector<size_t>>;
 
-    std::unique_ptr<Kept> read(const SqlTable& table, const Wanted& wanted, const std::vector<Condition>& equal,
+    std::shared_ptr<Kept> read(const SqlTable& table, const Wanted& wanted, const std::vector<Condition>& equal,
                                const QueryBudget& budget) {
         const uint64_t most_bytes = budget.most_bytes() / 4;
-        auto fresh = std::make_unique<Kept>(Kept{SqlRows(table.columns(), wanted.columns)});
+        auto fresh = std::make_shared<Kept>(Kept{SqlRows(table.columns(), wanted.columns)});
         try {
             const std::vector<Condition> none;
             FillRows sink(fresh->rows, none, budget, most_bytes);
@@ -159,7 +159,7 @@ class KeptRows {
 
     uint64_t query_ = 0;
     std::map<Key, uint64_t> visits_;
-    std::map<Key, std::unique_ptr<Kept>> kept_;
+    std::map<Key, std::shared_ptr<Kept>> kept_;  // with those who go through them
     uint64_t bytes_ = 0;
     bool too_much_ = false;
 };
@@ -212,7 +212,8 @@ struct Cursor : sqlite3_vtab_cursor {
         if (!plan.order.empty()) {
             read_ordered(plan.order);
         } else if (const auto found = from_.kept.find(table_, wanted_, from_.budget)) {
-            rows_ = found->rows;
+            kept_ = found->in;
+            rows_ = &kept_->rows;
             chosen_ = found->chosen;
             at_end_ = chosen_->empty();
         } else {
@@ -306,6 +307,7 @@ struct Cursor : sqlite3_vtab_cursor {
     Wanted wanted_;
     size_t next_block_ = 0;
     std::unique_ptr<SqlRows> block_;
+    std::shared_ptr<const Kept> kept_;
     const SqlRows* rows_ = nullptr;
     std::vector<uint32_t> ordered_;
     const std::vector<uint32_t>* chosen_ = nullptr;  // of kept or ordered rows
