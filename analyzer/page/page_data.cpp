@@ -21,7 +21,7 @@ Json run_json(const Run& run) {
     }
     int64_t newest_ns = 0;
     for (const Process& process : run.processes) {
-        newest_ns = std::max(newest_ns, process.source.is_journal ? process.now_ns : process.last_activity_ns());
+        newest_ns = std::max(newest_ns, newest_moment_ns(process));
     }
     return {{"id", run.id},
             {"attempt", run.attempt},

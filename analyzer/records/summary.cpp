@@ -171,8 +171,8 @@ std::optional<double> Summary::share_of_steps(const SummaryRow& row) const {
         const auto own = steps->second.of_rank.find(rank);
         steps_ns += own == steps->second.of_rank.end() ? 0 : own->second.sum();
     }
-    const double own_ns = row.kind == PartKind::kStep ? row.values.sum() : row.in_steps_ns;
-    return steps_ns > 0 && (own_ns > 0 || row.values.sum() <= 0) ? std::optional(own_ns / steps_ns) : std::nullopt;
+    const bool is_outside = row.in_steps_ns <= 0 && row.values.sum() > 0;
+    return steps_ns > 0 && !is_outside ? std::optional(row.in_steps_ns / steps_ns) : std::nullopt;
 }
 
 // Of all steps: where some are marked, of these. Roles have steps of their own, and no throughput together; so have

@@ -11,6 +11,7 @@
 #include "host/words.h"
 #include "layout.h"
 #include "report.h"
+#include "report_parts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -72,14 +73,6 @@ Json communicators_json(const Run& run) {
     return list;
 }
 
-const char* kind_of(const Source& source) {
-    return source.is_flight_recorder ? "flight_recorder"
-           : source.is_digest        ? "digest"
-           : source.is_journal       ? "journal"
-           : source.is_ring          ? "ring"
-                                     : "dump";
-}
-
 // A process may drive several ranks, or be none that talks.
 Json processes_json(const Run& run) {
     Json list = Json::array();
@@ -92,7 +85,7 @@ Json processes_json(const Run& run) {
         list.push_back({{"ranks", ranks},
                         {"host", process.host},
                         {"pid", process.pid},
-                        {"source", kind_of(process.source)},
+                        {"source", name_of(process.source)},
                         {"dumped_realtime_ns", process.now_ns},
                         {"timeout_ms", process.watchdog_ns() / 1'000'000}});
     }

@@ -35,6 +35,20 @@ inline int rank_of(const Process& process, uint32_t row) {
 // "alive", "stopped", "killed", ...: for programs that read the report.
 std::string_view status_of(const Process& process);
 
+// "dump", "ring", "journal", "digest" or "flight_recorder", likewise.
+constexpr const char* name_of(const Source& source) {
+    return source.is_flight_recorder ? "flight_recorder"
+           : source.is_digest        ? "digest"
+           : source.is_journal       ? "journal"
+           : source.is_ring          ? "ring"
+                                     : "dump";
+}
+
+// The newest thing that is known of it, CLOCK_REALTIME; 0 unknown. A journal tells of markers alone.
+inline int64_t newest_moment_ns(const Process& process) {
+    return process.source.is_journal ? process.now_ns : process.last_activity_ns();
+}
+
 // Suggestions for the head finding, each a line for a shell: a command, or advice as a comment. `input` names the
 // records on a command line.
 std::vector<std::string> next_steps(const Run& run, const Finding& head, const std::string& input);

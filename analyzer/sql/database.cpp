@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -44,16 +45,6 @@ Json value_of(sqlite3_stmt* statement, int column) {
     return text == nullptr ? Json(std::string()) : Json(std::string(text, size_bytes));
 }
 
-void bind(sqlite3_stmt* statement, int place, const Json& value) {
-    if (const auto integer = value.integer()) {
-        sqlite3_bind_int64(statement, place, *integer);
-    } else if (const auto number = value.number()) {
-        sqlite3_bind_double(statement, place, *number);
-    } else if (const auto text = value.text()) {
-        sqlite3_bind_text64(statement, place, text->data(), text->size(), SQLITE_TRANSIENT, SQLITE_UTF8);
-    }
-}
-
 std::vector<std::string> names_of(sqlite3_stmt* statement) {
     std::vector<std::string> names;
     for (int i = 0; i < sqlite3_column_count(statement); ++i) {
@@ -81,16 +72,9 @@ struct Database::State {
     std::string error_text(int status) {
         const std::string text = printable(sqlite3_errmsg(connection));
         switch (status) {
-            case SQLITE_INTERRUPT: try { budget.check_time();
-                } catch (const LimitReached& limit) {
-                    return limit.what();
-                }
-                return "interrupted";
+            case SQLITE_INTERRUPT: return budget.time_text();
             case SQLITE_NOMEM:
-            case SQLITE_TOOBIG: try { budget.out_of_memory();
-                } catch (const LimitReached& limit) {
-                    return limit.what();
-                }
+            case SQLITE_TOOBIG: return budget.memory_text();
             case SQLITE_AUTH: return "only SELECT is allowed (WITH and VALUES, too): records are read, never changed";
             default: break;
         }
@@ -120,10 +104,7 @@ struct Database::State {
         for (const View& view : kViews) {
             all.emplace_back(view.name);
         }
-        for (const SqlFunction& function : kSqlFunctions) {
-            const std::string_view form = function.form;
-            all.emplace_back(form.substr(0, form.find('(')));
-        }
+        all.insert(all.end(), std::begin(kSqlFunctions), std::end(kSqlFunctions));
         return all;
     }
 
@@ -164,7 +145,7 @@ Database::Database(const Run& run, const QueryLimits& limits) : state_(std::make
 
 Database::~Database() = default;
 
-std::string Database::query(const std::string& sql, const QueryOutput& output, const std::vector<Json>& values) {
+std::string Database::query(const std::string& sql, const QueryOutput& output) {
     State& state = *state_;
     const char* rest = sql.c_str();
     while (*rest != '\0') {
@@ -177,9 +158,6 @@ std::string Database::query(const std::string& sql, const QueryOutput& output, c
         }
         if (statement == nullptr) {
             continue;  // blanks, or a comment
-        }
-        for (size_t i = 0; i < values.size(); ++i) {
-            bind(statement.get(), static_cast<int>(i + 1), values[i]);
         }
         output.columns(names_of(statement.get()));
         std::vector<Json> row(static_cast<size_t>(sqlite3_column_count(statement.get())));

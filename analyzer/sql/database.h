@@ -42,9 +42,9 @@ class Database {
     Database& operator=(const Database&) = delete;
     ~Database();
 
-    // Runs the statements one after the other, with values for ?1, ?2 ... Answers what is wrong with one, or that it
-    // took too much; empty: nothing. What it has put out before remains.
-    std::string query(const std::string& sql, const QueryOutput& output, const std::vector<Json>& values = {});
+    // Runs the statements one after the other. Answers what is wrong with one, or that it took too much; empty:
+    // nothing. What it has put out before remains.
+    std::string query(const std::string& sql, const QueryOutput& output);
     // Tables first.
     std::vector<SqlTableHelp> help();
     // What could not be read so far.

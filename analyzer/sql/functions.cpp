@@ -53,16 +53,20 @@ void finish(sqlite3_context* context) {
     }
 }
 
+void add_finite(ValueSketch& sketch, sqlite3_value* value) {
+    const double number = sqlite3_value_double(value);
+    if (!is_null(value) && std::isfinite(number)) {
+        sketch.add(number);
+    }
+}
+
 struct Quantile {
     ValueSketch sketch;
     double share = 0.5;
 
     void take(sqlite3_value** values) {
         share = sqlite3_value_double(values[1]);
-        const double value = sqlite3_value_double(values[0]);
-        if (!is_null(values[0]) && std::isfinite(value)) {
-            sketch.add(value);
-        }
+        add_finite(sketch, values[0]);
     }
     void tell(sqlite3_context* to) const {
         if (sketch.count() != 0) {
@@ -74,12 +78,7 @@ struct Quantile {
 struct Deviation {
     ValueSketch sketch;
 
-    void take(sqlite3_value** values) {
-        const double value = sqlite3_value_double(values[0]);
-        if (!is_null(values[0]) && std::isfinite(value)) {
-            sketch.add(value);
-        }
-    }
+    void take(sqlite3_value** values) { add_finite(sketch, values[0]); }
     void tell(sqlite3_context* to) const {
         if (sketch.count() != 0) {
             sqlite3_result_double(to, sketch.std());

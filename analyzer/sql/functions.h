@@ -8,20 +8,9 @@
 
 namespace titan::analyzer {
 
-struct SqlFunction {
-    const char* form;
-    const char* meaning;
-};
-// What there is, for help.
-inline constexpr SqlFunction kSqlFunctions[] = {
-    {"quantile(x, share)", "the value that a share of all values does not exceed, to 1 %: quantile(duration_ns, 0.99)"},
-    {"std(x)", "standard deviation of all values"},
-    {"arg_max(value, by)", "the value where `by` is the greatest: arg_max(rank, entered_realtime_ns)"},
-    {"arg_min(value, by)", "the value where `by` is the least"},
-    {"rank_ranges(rank)", "all of them, as text: 0-3,7"},
-    {"duration(ns)", "as text for people: 1.2 ms"},
-    {"moment(realtime_ns)", "date and time of day, with the zone"},
-};
+// For who misspells one.
+inline constexpr const char* kSqlFunctions[] = {"quantile",    "std",      "arg_max", "arg_min",
+                                                "rank_ranges", "duration", "moment"};
 
 void add_functions(sqlite3* database);
 

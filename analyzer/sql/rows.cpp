@@ -57,7 +57,7 @@ uint64_t Condition::hash() const { return value.kind == Cell::Kind::kText ? hash
 
 SqlRows::SqlRows(const std::vector<SqlColumn>& columns, uint64_t wanted) : columns_(columns), cells_(columns.size()) {
     for (size_t i = 0; i < columns.size(); ++i) {
-        if (wants(wanted, i)) {
+        if ((wanted & bit_of(i)) != 0) {
             wanted_.push_back(i);
         }
     }

@@ -1,4 +1,4 @@
-// SqlRows of a table in memory, of the columns that a query needs, and what it asks of them.
+// Rows of a table in memory, of the columns that a query needs, and what it asks of them.
 #pragma once
 
 #include <sqlite3.h>
@@ -52,7 +52,7 @@ class SqlRows {
     // `wanted`: a bit for each column, bit 63 for all from the 64th on.
     SqlRows(const std::vector<SqlColumn>& columns, uint64_t wanted);
 
-    static bool wants(uint64_t wanted, size_t column) { return (wanted >> (column < 63 ? column : 63) & 1) != 0; }
+    static constexpr uint64_t bit_of(size_t column) { return uint64_t{1} << (column < 63 ? column : 63); }
     // Adds the row if it meets the conditions, which are about wanted columns.
     void add(const std::function<Json(size_t column)>& cell, const std::vector<Condition>& conditions);
 

@@ -128,14 +128,6 @@ Json moment_or_null(int64_t moment_ns) { return moment_ns == 0 ? Json(nullptr) :
 Json number_unless(int64_t value, int64_t unknown) { return value == unknown ? Json(nullptr) : Json(value); }
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-const char* recorder_of(const Source& source) {
-    return source.is_flight_recorder ? "PyTorch's Flight Recorder"
-           : source.is_journal       ? "journal"
-           : source.is_digest        ? "digest"
-           : source.is_ring          ? "ring"
-                                     : "dump";
-}
-
 std::unique_ptr<SqlTable> ranks_table(SqlSource& source) {
     const Run& run = source.run();
     const std::vector<Column<Process>> columns = {
@@ -154,9 +146,9 @@ std::unique_ptr<SqlTable> ranks_table(SqlSource& source) {
         {{"started_realtime_ns", "number or null", "ns since 1970", "the recorder began"},
          [](const Process& p) { return moment_or_null(p.started_ns); }},
         {{"newest_realtime_ns", "number or null", "ns since 1970", "the newest thing that it is known to have done"},
-         [](const Process& p) { return moment_or_null(p.source.is_journal ? p.now_ns : p.last_activity_ns()); }},
-        {{"recorder", "text", "", "dump, ring, journal, digest, or PyTorch's Flight Recorder"},
-         [](const Process& p) { return recorder_of(p.source); }},
+         [](const Process& p) { return moment_or_null(newest_moment_ns(p)); }},
+        {{"recorder", "text", "", "dump, ring, journal, digest or flight_recorder (PyTorch's)"},
+         [](const Process& p) { return name_of(p.source); }},
         {{"file", "text", "", "name of the file"}, [](const Process& p) { return printable(p.source.label); }},
     };
     return std::make_unique<ListTable<Process>>("ranks", "Processes with a record", columns,

@@ -23,13 +23,17 @@ namespace titan::analyzer {
 
 void QueryBudget::check_time() const {
     if (is_over()) {
-        throw LimitReached(fmt::format("stopped after {:g} s: ask for less, or raise --limit-s", most_s_));
+        throw LimitReached(time_text());
     }
 }
 
-void QueryBudget::out_of_memory() const {
-    throw LimitReached(fmt::format(
-        "stopped at {} MiB of memory: ask for fewer ranks, steps or columns, or raise --limit-mib", most_bytes_ >> 20));
+std::string QueryBudget::time_text() const {
+    return fmt::format("stopped after {:g} s: ask for less, or raise --limit-s", most_s_);
+}
+
+std::string QueryBudget::memory_text() const {
+    return fmt::format("stopped at {} MiB of memory: ask for fewer ranks, steps or columns, or raise --limit-mib",
+                       most_bytes_ >> 20);
 }
 
 namespace {
@@ -48,7 +52,7 @@ class FillRows : public RowSink {
         if (++seen_ % 1024 == 0) {
             budget_.check_time();
             if (rows_.bytes() > most_bytes_) {
-                budget_.out_of_memory();
+                throw LimitReached(budget_.memory_text());
             }
         }
     }
@@ -79,6 +83,20 @@ struct Wanted {
         return !of_block || *of_block == rank;
     }
 };
+
+// All of the rows that are wanted and meet the conditions.
+SqlRows read_all(const SqlTable& table, const Wanted& wanted, const std::vector<Condition>& conditions,
+                 const QueryBudget& budget, uint64_t most_bytes) {
+    SqlRows rows(table.columns(), wanted.columns);
+    FillRows sink(rows, conditions, budget, most_bytes);
+    for (size_t block = 0; block < table.blocks(); ++block) {
+        if (wanted.has_block(table, block)) {
+            budget.check_time();
+            table.read(block, sink);
+        }
+    }
+    return rows;
+}
 
 // Rows that a query comes back to, all that there are or those of a rank; found by the columns that it asks for.
 struct Kept {
@@ -130,15 +148,9 @@ class KeptRows {
     std::shared_ptr<Kept> read(const SqlTable& table, const Wanted& wanted, const std::vector<Condition>& equal,
                                const QueryBudget& budget) {
         const uint64_t most_bytes = budget.most_bytes() / 4;
-        auto fresh = std::make_shared<Kept>(Kept{SqlRows(table.columns(), wanted.columns)});
+        std::shared_ptr<Kept> fresh;
         try {
-            const std::vector<Condition> none;
-            FillRows sink(fresh->rows, none, budget, most_bytes);
-            for (size_t block = 0; block < table.blocks(); ++block) {
-                if (wanted.has_block(table, block)) {
-                    table.read(block, sink);
-                }
-            }
+            fresh = std::make_shared<Kept>(Kept{read_all(table, wanted, {}, budget, most_bytes)});
         } catch (const LimitReached&) {
             budget.check_time();
             too_much_ = true;
@@ -268,35 +280,30 @@ struct Cursor : sqlite3_vtab_cursor {
         wanted_.conditions.push_back(std::move(condition));
     }
 
-    // Answers whether there was one.
-    bool read_next_block(SqlRows& into) {
-        while (next_block_ < table_.blocks()) {
-            const size_t block = next_block_++;
-            if (wanted_.has_block(table_, block)) {
-                from_.budget.check_time();
-                FillRows sink(into, wanted_.conditions, from_.budget, from_.budget.most_bytes());
-                table_.read(block, sink);
-                return true;
-            }
-        }
-        return false;
-    }
-
     void open_next_block() {
         at_ = 0;
-        do {
+        while (next_block_ < table_.blocks()) {
+            const size_t block = next_block_++;
+            if (!wanted_.has_block(table_, block)) {
+                continue;
+            }
+            from_.budget.check_time();
             block_ = std::make_unique<SqlRows>(table_.columns(), wanted_.columns);
-            rows_ = block_.get();
-            at_end_ = !read_next_block(*block_);
-        } while (!at_end_ && block_->count() == 0);
+            FillRows sink(*block_, wanted_.conditions, from_.budget, from_.budget.most_bytes());
+            table_.read(block, sink);
+            if (block_->count() != 0) {
+                rows_ = block_.get();
+                return;
+            }
+        }
+        at_end_ = true;
     }
 
     // SQLite would sort what it groups row by row, which takes several times as long and as much memory.
     void read_ordered(const std::vector<OrderColumn>& columns) {
-        block_ = std::make_unique<SqlRows>(table_.columns(), wanted_.columns);
+        block_ = std::make_unique<SqlRows>(
+            read_all(table_, wanted_, wanted_.conditions, from_.budget, from_.budget.most_bytes()));
         rows_ = block_.get();
-        while (read_next_block(*block_)) {
-        }
         ordered_ = block_->ordered_by(columns);
         chosen_ = &ordered_;
         at_end_ = ordered_.empty();
@@ -391,7 +398,7 @@ int plan(sqlite3_vtab* table, sqlite3_index_info* info) {
         info->orderByConsumed = 1;
         for (int i = 0; i < info->nOrderBy; ++i) {
             const auto column = static_cast<size_t>(info->aOrderBy[i].iColumn);
-            used |= uint64_t{1} << std::min<size_t>(column, 63);
+            used |= SqlRows::bit_of(column);
             text += fmt::format(" {} {}", column, info->aOrderBy[i].desc);
         }
     }
@@ -402,7 +409,7 @@ int plan(sqlite3_vtab* table, sqlite3_index_info* info) {
             continue;
         }
         const auto column = static_cast<size_t>(condition.iColumn);
-        used |= uint64_t{1} << std::min<size_t>(column, 63);
+        used |= SqlRows::bit_of(column);
         text += fmt::format(" {} {}", column, condition.op);
         info->aConstraintUsage[i].argvIndex = ++values;
         rows /= condition.op != SQLITE_INDEX_CONSTRAINT_EQ ? 4 : columns[column].name == "rank" ? 1000 : 100;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 
 #include "table.h"
 
@@ -31,8 +32,10 @@ class QueryBudget {
     bool is_over() const {
         return std::chrono::steady_clock::now() - started_ > std::chrono::duration<double>(most_s_);
     }
-    void check_time() const;                  // throws LimitReached
-    [[noreturn]] void out_of_memory() const;  // likewise
+    void check_time() const;  // throws LimitReached
+    // What a query is told that has reached a limit.
+    std::string time_text() const;
+    std::string memory_text() const;
     uint64_t most_bytes() const { return most_bytes_; }
 
   private:

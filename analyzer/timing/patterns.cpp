@@ -83,7 +83,7 @@ bool persistent(const std::vector<double>& costs, const std::vector<bool>& late,
     }
     const double low_ns = quantile_of(all, 0.25);
     const bool are_long = low_ns >= kLongPause * limits.length_ns;
-    if (hits.size() < (are_long ? limits.least_long_hits : limits.least_hits) || low_ns < limits.least_ns ||
+    if (hits.size() < (are_long ? limits.least_long_hits : kLeastHits) || low_ns < limits.least_ns ||
         evidence(hits.size(), all.size(), limits.base_rate) <
             kLeastEvidence + std::log(limits.trials * static_cast<double>(costs.size()))) {
         return false;
@@ -244,9 +244,9 @@ LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) 
     if (costs.size() < limits.least_long_hits || limits.length_ns <= 0 || persistent(costs, late, limits, shape)) {
         return shape;
     }
-    if (costs.size() >= limits.least_hits) {
+    if (costs.size() >= kLeastHits) {
         periodic(costs, late, limits, shape) ||
-            irregular(costs, late, limits, limits.least_hits, kLeastEvidence + std::log(limits.trials), shape) ||
+            irregular(costs, late, limits, kLeastHits, kLeastEvidence + std::log(limits.trials), shape) ||
             once(costs, limits, shape);
     }
     return shape;

@@ -10,15 +10,18 @@ namespace titan::analyzer {
 
 const char* name_of(LatePattern pattern);
 
+// Fewer in a row are no pattern.
+inline constexpr size_t kLeastHits = 8;
+
 struct ShapeLimits {
     double least_ns = 0;   // costs below are nothing
     double length_ns = 0;  // length of a key
     double long_ns = 0;    // TimeAxis::long_ns
     double seen_ns = 0;
-    double base_rate = 0.02;     // frequency at which others are late
-    double trials = 1;           // series that are looked at: chance has as many chances
-    size_t least_hits = 8;       // in a row: fewer are no pattern
-    size_t least_long_hits = 8;  // likewise, where each costs kLongPause of a key
+    double base_rate = 0.02;  // frequency at which others are late
+    double trials = 1;        // series that are looked at: chance has as many chances
+    // So many in a row are a pattern where each costs kLongPause of a key.
+    size_t least_long_hits = kLeastHits;
 };
 // Costs from there on count as late. A slow step has a tail in the next one: what is far below the usual does not.
 double late_from_ns(const std::vector<double>& costs, double least_ns);
