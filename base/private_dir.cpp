@@ -37,16 +37,17 @@ struct KernelDirent {
 
 }  // namespace
 
-LockedFile::LockedFile(Fd file) {
-    constexpr int kTries = 200;
-    for (int attempt = 0; file.valid() && attempt < kTries; ++attempt) {
+LockedFile::LockedFile(Fd file, int patience_ms) {
+    constexpr int kPauseMs = 5;
+    for (int waited_ms = 0; file.valid() && waited_ms < patience_ms; waited_ms += kPauseMs) {
         if (flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
             file_ = std::move(file);
             return;
         }
-        const timespec pause{.tv_sec = 0, .tv_nsec = 5'000'000};
+        const timespec pause{.tv_sec = 0, .tv_nsec = kPauseMs * 1'000'000};
         nanosleep(&pause, nullptr);
     }
+    is_held_by_another_ = file.valid();
 }
 
 LockedFile::~LockedFile() {

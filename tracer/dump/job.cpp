@@ -147,7 +147,9 @@ uint32_t count_dead() {
     return count_places([](const JobProcess&, JobState state) { return state == JobState::kDead; });
 }
 
-bool enter_segment(const char* parent, bool create, const Identity& identity, const RingFile& ring_file) {
+enum class Entered { kNo, kYes, kLocked };
+
+Entered enter_segment(const char* parent, bool create, const Identity& identity, const RingFile& ring_file) {
     LockedFile lock;
     JobSegment* const segment =
         open_job_segment(parent, create, member.file, lock, create ? from_earlier_run : nobody_lives, identity);
@@ -155,13 +157,13 @@ bool enter_segment(const char* parent, bool create, const Identity& identity, co
         if (segment != nullptr) {
             munmap(segment, sizeof(JobSegment));
         }
-        return false;
+        return lock.is_held_by_another() ? Entered::kLocked : Entered::kNo;
     }
     segment->last_life_realtime_ns.store(realtime_now_ns(), std::memory_order_relaxed);
     member.seen_generation = segment->generation.load(std::memory_order_acquire);
     member.segment = segment;
     member.dead_before = count_dead();
-    return true;
+    return Entered::kYes;
 }
 
 void claim_own_place() {
@@ -182,16 +184,19 @@ bool join_job(const Config& config, const Identity& identity, const RingFile& ri
     format_text(member.file.name, sizeof(member.file.name), "%s.%d.v%u-%zu.job", identity.run, identity.attempt,
                 format::kJobVersion, sizeof(JobSegment));
     member.pid_namespace = identity.pid_namespace;
+    Entered entered = Entered::kNo;
     for (const bool create : {false, true}) {
         for (const char* parent : {static_cast<const char*>(config.ring_dir), "/tmp"}) {
-            if (enter_segment(parent, create, identity, ring_file)) {
-                return true;
-            }
+            // The other ranks are where a segment is locked: nobody would look for this one elsewhere.
+            entered = entered == Entered::kNo ? enter_segment(parent, create, identity, ring_file) : entered;
         }
     }
-    warn_once("cannot share %s in %s or /tmp with the other ranks of this node: each dumps on its own",
-              member.file.name, config.ring_dir);
-    return false;
+    if (entered != Entered::kYes) {
+        warn_once("cannot share %s in %s or /tmp with the other ranks of this node%s: this rank dumps on its own",
+                  member.file.name, config.ring_dir,
+                  entered == Entered::kLocked ? ", another process keeps it locked" : "");
+    }
+    return entered == Entered::kYes;
 }
 
 bool in_job() { return member.segment != nullptr; }
@@ -433,7 +438,8 @@ void leave_job(bool is_last) {
     }
     JobSegment& segment = *member.segment;
     Fd dir(open(member.file.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    LockedFile file = dir.valid() ? open_job_file(dir.get(), member.file.name, false) : LockedFile();
+    constexpr int kPatienceMs = 1000;
+    LockedFile file = dir.valid() ? open_job_file(dir.get(), member.file.name, false, kPatienceMs) : LockedFile();
     struct stat named {};
     if (!file.valid()) {
         return;

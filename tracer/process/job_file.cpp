@@ -18,6 +18,8 @@ using format::kJobMagic;
 
 constexpr uint64_t kStaleJobNs = 24ull * 3600 * 1'000'000'000;
 constexpr int kTries = 8;
+// A hundred ranks that start together on a node without a processor to spare wait for each other.
+constexpr int kPatienceMs = 10'000;
 
 JobSegment* map_segment(int file) {
     void* const memory = mmap(nullptr, sizeof(JobSegment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -49,10 +51,14 @@ JobSegment* map_sound_segment(int file, off_t file_bytes) {
 
 }  // namespace
 
-LockedFile open_job_file(int dir, const char* name, bool create) {
+LockedFile open_job_file(int dir, const char* name, bool create, int patience_ms) {
     for (int attempt = 0; attempt < kTries; ++attempt) {
         LockedFile file(
-            Fd(openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600)));
+            Fd(openat(dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0600)),
+            patience_ms);
+        if (file.is_held_by_another()) {
+            return file;
+        }
         struct stat opened {};
         struct stat named {};
         if (!file.valid() || fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode) ||
@@ -74,9 +80,10 @@ JobSegment* open_job_segment(const char* parent, bool create, JobPlace& place, L
     Fd dir = base.valid() ? open_private_dir(base.get(), private_name.text) : Fd();
     format_text(place.directory, sizeof(place.directory), "%s/%s", parent, private_name.text);
     for (int attempt = 0; dir.valid() && attempt < kTries; ++attempt) {
-        LockedFile file = open_job_file(dir.get(), place.name, create);
+        LockedFile file = open_job_file(dir.get(), place.name, create, kPatienceMs);
         struct stat status {};
         if (!file.valid() || fstat(file.get(), &status) != 0) {
+            lock = std::move(file);
             return nullptr;
         }
         const bool empty = status.st_size == 0;

@@ -20,10 +20,11 @@ struct JobPlace {
 };
 
 // The segment's file, locked for the moment of joining or leaving; the name still means this file.
-LockedFile open_job_file(int dir, const char* name, bool create);
+LockedFile open_job_file(int dir, const char* name, bool create, int patience_ms);
 
 // Maps the segment `place.name` below `parent`, or makes it if wanted; the file stays locked in `lock`. `not_ours`
-// tells of a sound segment that it is of another job. Null: there is none, and none can be made.
+// tells of a sound segment that it is of another job. Null: there is none and none can be made, or
+// lock.is_held_by_another().
 format::JobSegment* open_job_segment(const char* parent, bool create, JobPlace& place, LockedFile& lock,
                                      bool (*not_ours)(const format::JobSegment& segment, const Identity& identity),
                                      const Identity& identity);

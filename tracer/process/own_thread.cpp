@@ -22,14 +22,15 @@ constexpr size_t kStackBytes = 1 << 20;
 // change (below).
 constexpr uint64_t kLongestStartNs = 100'000'000;
 
-// Start arguments live here, not on the heap; a slot is free again once its thread has copied it.
+// Start arguments live here, not on the heap; a slot is free again once its thread has copied it, which takes long on a
+// machine without a processor to spare: there is one for each thread that a session may start at once, and more.
 struct Start {
     std::atomic<uint32_t> taken;
     const char* name;
     void (*body)(void*);
     void* argument;
 };
-constinit Start starts[4]{};
+constinit Start starts[16]{};
 
 // A processor mask in the kernel's layout, for 8,192 processors.
 struct Processors {

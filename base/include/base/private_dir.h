@@ -13,20 +13,22 @@
 namespace titan {
 
 // An exclusive lock on a file, let go at the end of the scope: a mapping of the file keeps the open file
-// alive, and with it the lock, so closing the descriptor would not do. Not valid when the lock is not to be
-// had within a second: its holder may have been stopped by a debugger, and the job must go on.
+// alive, and with it the lock, so closing the descriptor would not do. Not valid where another holds the lock for
+// longer than `patience_ms`: a debugger may have stopped that process, and the job must go on.
 class LockedFile {
   public:
     LockedFile() = default;
-    explicit LockedFile(Fd file);
+    LockedFile(Fd file, int patience_ms);
     LockedFile(LockedFile&&) = default;
     LockedFile& operator=(LockedFile&&) = default;
     ~LockedFile();
     int get() const { return file_.get(); }
     bool valid() const { return file_.valid(); }
+    bool is_held_by_another() const { return is_held_by_another_; }
 
   private:
     Fd file_;
+    bool is_held_by_another_ = false;
 };
 
 inline constexpr const char* kPrivateDirPrefix = "titantrace-";

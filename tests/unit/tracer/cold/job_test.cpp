@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -115,6 +116,29 @@ TEST_CASE("a job that ends in order leaves nothing") {
     CHECK_FALSE(fs::exists(scratch.dumps()));
 }
 
+TEST_CASE("a rank waits for the segment that another one keeps locked, and looks for no other") {
+    Scratch scratch;
+    Ranks ranks;
+    ranks.start(scratch, 1);
+    std::string page;
+    for (const std::string& name : titan::test::list_dir(scratch.ring_dir())) {
+        page = name.ends_with(".job") ? scratch.ring_dir() + "/" + name : page;
+    }
+    const pid_t holder = start_child({}, [&] {
+        const bool locked = flock(open(page.c_str(), O_RDWR | O_CLOEXEC), LOCK_EX) == 0;
+        close(open(scratch.path("locked").c_str(), O_CREAT | O_RDWR, 0600));
+        usleep(2'500'000);
+        return locked ? 0 : 1;
+    });
+    CHECK(eventually([&] { return fs::exists(scratch.path("locked")); }));
+    ranks.add(scratch, rank_environment(scratch, 1, 2));
+    ranks.wait_until_all_record(scratch);
+    CHECK(wait_child(holder) == 0);
+    kill(ranks.pids[0], SIGUSR1);
+    CHECK(eventually([&] { return scratch.dump_names().size() == 2; }));
+    ranks.end_in_order();
+}
+
 TEST_CASE("rings stay until the last of the job has saved what it wants of them") {
     Scratch scratch;
     const auto tell = [&](const char* what) {
@@ -164,7 +188,7 @@ TEST_CASE("a rank that is killed is noticed, and a survivor writes its dump") {
     // Said once the file has its name.
     CHECK(
         eventually([&] { return has(titan::test::read_file(scratch.path("errors")), "dump of rank 1 written to "); }));
-    usleep(1'500'000);
+    usleep(2'500'000);
     CHECK(scratch.dump_names().size() == 3);
 }
 
