@@ -7,6 +7,7 @@
 
 #include "cause_search.h"
 #include "host/words.h"
+#include "peers.h"
 #include "robust.h"
 
 namespace titan::analyzer {
@@ -57,9 +58,10 @@ double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
 }
 
 // Of it, what delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was
-// late with its calls.
+// late with its calls, or, as calls that mark it may lie between two launches, the rank worked longer than its peers.
 RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool marks) {
     const double base_ns = base_of(search, spent_ns);
+    const RankSteps above_peers_ns = Peers(search, Against::kAlike).excess_of(search.left_ns);
     const double least_ns = (marks ? kStandsOutAsMark : kStandsOut) * search.step_ns();
     RankSteps delays(search.ranks(), search.steps());
     for (size_t r = 0; r < search.ranks(); ++r) {
@@ -74,7 +76,9 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool m
         for (size_t s = 0; s < search.steps(); ++s) {
             const double above_ns = spent_ns.at(r, s) - base_ns;
             const double longer_ns = search.left_ns.at(r, s) - usual_ns;
-            const double delay_ns = often   ? std::min(above_ns, search.work.host_late_ns.at(r, s))
+            const double host_late_ns = search.work.host_late_ns.at(r, s);
+            const double late_ns = marks ? std::max(host_late_ns, above_peers_ns.at(r, s)) : host_late_ns;
+            const double delay_ns = often   ? std::min(above_ns, late_ns)
                                     : marks ? longer_ns
                                             : std::min(above_ns, longer_ns);
             delays.at(r, s) = above_ns < least_ns ? 0 : std::max(0.0, delay_ns);

@@ -31,6 +31,7 @@ struct Suspect {
     std::vector<size_t> ranks;      // places in the graph
     std::vector<double> excess_ns;  // by step; of several ranks the mean
     LateShape shape;
+    bool is_by_pauses = false;  // the shape is that of its host's pauses, most of which its GPU does not feel
 };
 
 class SlowRanks {
@@ -43,7 +44,8 @@ class SlowRanks {
           work_ns_(peers_.excess_of(of_hosts_ && !search.graph.by_streams ? search.surplus_ns() : search.left_ns)),
           host_late_ns_(peers_.excess_of(search.work.host_late_ns)),
           keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
-          busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))) {
+          busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))),
+          gap_ns_(peers_.excess_of(search.work.of(HostPart::kOneGap))) {
         work_ns_.for_each([&](size_t r, size_t s, double& ns) {
             ns =
                 peers_.is_of_host_alone(r) || by_hosts ? std::min(search.left_ns.at(r, s), host_late_ns_.at(r, s)) : ns;
@@ -89,15 +91,19 @@ class SlowRanks {
             }
         }
         for (Suspect& suspect : suspects) {
-            for (size_t s = 0; s < search_.steps(); ++s) {
-                double sum_ns = 0;
-                for (const size_t r : suspect.ranks) {
-                    sum_ns += work_ns_.at(r, s);
-                }
-                suspect.excess_ns.push_back(sum_ns / static_cast<double>(suspect.ranks.size()));
-            }
+            suspect.excess_ns = mean_of(suspect.ranks, work_ns_);
         }
         return suspects;
+    }
+
+    std::vector<double> mean_of(const std::vector<size_t>& ranks, const RankSteps& values) const {
+        std::vector<double> means(search_.steps(), 0);
+        for (const size_t r : ranks) {
+            for (size_t s = 0; s < search_.steps(); ++s) {
+                means[s] += values.at(r, s) / static_cast<double>(ranks.size());
+            }
+        }
+        return means;
     }
 
     ShapeLimits limits_of(const std::vector<Suspect>& suspects) const {
@@ -153,6 +159,11 @@ class SlowRanks {
         std::erase_if(others, [](const Suspect& suspect) { return suspect.shape.pattern != LatePattern::kNone; });
         for (Suspect& suspect : others) {
             suspect.shape = shape_of_long_pauses(suspect.excess_ns, limits);
+            if (suspect.shape.hits == 0) {
+                suspect.shape = shape_of_long_pauses(mean_of(suspect.ranks, gap_ns_), limits);
+                suspect.shape.last = search_.steps();
+                suspect.is_by_pauses = true;
+            }
         }
         std::stable_sort(others.begin(), others.end(),
                          [](const Suspect& a, const Suspect& b) { return a.shape.hits > b.shape.hits; });
@@ -217,6 +228,13 @@ class SlowRanks {
 
     void say_excess(const Suspect& suspect, SlowCause& cause) const {
         const LateShape& shape = suspect.shape;
+        if (suspect.is_by_pauses) {
+            cause.evidence.push_back(fmt::format(
+                "its host calls neither CUDA nor NCCL for {} longer than those of the ranks that do the same, in {} of "
+                "{} steps (median): where it runs ahead of its GPU by less, the GPU waits",
+                fine_duration_text(shape.typical_ns), shape.hits, search_.compared()));
+            return;
+        }
         const std::string when = shape.pattern == LatePattern::kPersistent ? "in each step"
                                  : shape.pattern == LatePattern::kPeriodic && search_.compared() == search_.graph.steps
                                      ? fmt::format("every {} steps", shape.every)
@@ -252,6 +270,7 @@ class SlowRanks {
     const RankSteps host_late_ns_;
     const RankSteps keeps_up_ns_;
     const RankSteps busy_ns_;
+    const RankSteps gap_ns_;
 };
 
 }  // namespace
