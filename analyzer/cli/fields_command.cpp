@@ -11,8 +11,8 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kFieldsFooter =
-    R"(Each table is a kind of record, and what `titan-analyze show` lists with its option; docs/records.md has the
-same. python -m titantrace.export writes these tables as Parquet, SQLite or JSON Lines.
+    R"(Each table is a kind of record, and what `titan-analyze show` lists with its option; docs/reference/records.md
+has the same. python -m titantrace.export writes these tables as Parquet, SQLite or JSON Lines.
 
 examples:
   titan-analyze fields

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kReportFooter =
     R"(One HTML file that needs no network and no server: the verdict with its evidence, who is where, the wait-for
 graph, the calls around the hang, late ranks step by step, what takes the time, metrics, stacks, goodput, health, and
-what could not be seen. Ranks can be searched for, and each finding has a link of its own (docs/report.md).
+what could not be seen. Ranks can be searched for, and each finding has a link of its own (docs/use/report.md).
 
 examples:
   titan-analyze report dumps/                       writes titan-report.html

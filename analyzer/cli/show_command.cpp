@@ -103,8 +103,9 @@ Command show_command(CommandLine& app) {
     kind("--health", options.health, "readings of GPUs, network ports and the host, instead");
     kind("--labels", options.labels, "facts that the program and its user told, instead");
     kind("--step-sums", options.step_sums, "what NCCL calls add up to, step by step, instead");
-    add_table_options(command, options.table,
-                      command.flag("--json", options.json, "JSON Lines, one object per record (docs/records.md)"));
+    add_table_options(
+        command, options.table,
+        command.flag("--json", options.json, "JSON Lines, one object per record (docs/reference/records.md)"));
     return {&command, [arguments] { return run_show(*arguments); }};
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kSqlFooter =
     R"(The records of the run are tables of SQLite: calls, markers, parts, ranks, findings and others, whoever recorded
-them, and views over them. --tables lists all with their columns; docs/sql.md answers twenty questions.
+them, and views over them. --tables lists all with their columns; docs/use/sql.md answers twenty questions.
 
 Functions beside SQLite's own: quantile(x, share), std(x), arg_max(value, by), arg_min(value, by), rank_ranges(rank);
 duration(ns) and moment(realtime_ns) write for people. Times are nanoseconds; NaN is null.

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kStragglerFooter =
     R"(The recorded steps are played again without each cause: what the step would take then is what the cause costs.
 Causes: a slow rank (its host, its GPU, throttled, beside another process), a slow host or link, uneven pipeline stages
-or sequences, garbage collection, allocation, compilation, data, checkpoints, everyone at once (docs/stragglers.md).
+or sequences, garbage collection, allocation, compilation, data, checkpoints, everyone at once (docs/use/stragglers.md).
 
 The table has the ranks that come late to their collectives:
 

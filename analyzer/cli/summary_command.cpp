@@ -42,7 +42,8 @@ Tokens per second need --tokens-per-step, or the label tokens_per_step (titantra
 --goodput lists the attempts of the run instead, and how much of their time is training that was not done again:
 
   start        from the first call or marker to the first step; a process that marks no step never leaves it
-  compile, checkpoints, data, validation   spans of these phases (docs/records.md) on the thread that marks steps
+  compile, checkpoints, data, validation   spans of these phases on the thread that marks steps; their names are
+               in docs/reference/records.md
   training     the rest of the steps
   end          after the newest step has taken as long as steps do: a hang, or the shutdown
   done again   training of steps that the next attempt does again, as no checkpoint held them

@@ -24,7 +24,7 @@ struct PageOptions {
     std::function<std::vector<AttemptTimes>(const AttemptTimes& of_run)> attempts;
 };
 
-// docs/report.md says what is in it. A section without content has the reason as "none".
+// docs/use/report.md says what is in it. A section without content has the reason as "none".
 Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& options);
 
 }  // namespace titan::analyzer

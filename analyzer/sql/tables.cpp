@@ -203,7 +203,7 @@ std::unique_ptr<SqlTable> members_table(const Run& run) {
 
 std::unique_ptr<SqlTable> findings_table(const Run& run) {
     const std::vector<Column<Finding>> columns = {
-        {{"kind", "text", "", "as in docs/FINDINGS.md"}, [](const Finding& f) { return name_of(f.kind); }},
+        {{"kind", "text", "", "as in docs/reference/findings.md"}, [](const Finding& f) { return name_of(f.kind); }},
         {{"confidence", "text", "", "certain, likely or possible"},
          [](const Finding& f) { return name_of(f.confidence); }},
         {{"ranks", "list", "", "the guilty ones"}, [](const Finding& f) { return f.ranks; }},
@@ -255,7 +255,7 @@ const std::vector<Column<PartOf>>& part_columns() {
          [](const PartOf& p) { return name_of(p.part.kind); }},
         {{"name", "text", "", "\"step\", of the span or metric, or \"all_reduce on dp\""},
          [](const PartOf& p) { return p.part.name; }},
-        {{"phase", "text or null", "", "spans: the part of a job that this is (docs/records.md)"},
+        {{"phase", "text or null", "", "spans: the part of a job that this is (docs/reference/records.md)"},
          [](const PartOf& p) {
              return text_or_null(p.part.kind == PartKind::kSpan ? std::string(phase_of(p.part.name)) : "");
          }},

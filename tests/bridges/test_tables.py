@@ -24,7 +24,7 @@ import duckdb, json, sys
 found = duckdb.sql(f"SELECT * FROM '{sys.argv[1]}'")
 print(json.dumps([dict(zip(found.columns, row)) for row in found.fetchall()]))
 """
-# The question of docs/records.md.
+# The question of docs/reference/records.md.
 SLOWEST = r"""
 import duckdb, json, sys
 print(json.dumps(duckdb.sql(open(sys.argv[2]).read().replace("records/", sys.argv[1] + "/")).fetchall()))
@@ -155,7 +155,7 @@ class Tables(bridge_case.Case):
         for name, rows in self.expected().items():
             done = self.run_well([*self.python, "-c", READ_WITH_DUCKDB, f"records/{name}.parquet"])
             self.assertEqual(json.loads(done.stdout), rows, name)
-        page = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "reference" / "records.md").read_text(encoding="utf-8")
         questions = re.findall(r"```sql\n(.*?)```", page, re.S)
         self.assertGreater(len(questions), 1)
         for question in questions:

@@ -102,7 +102,7 @@ class Compare(harness.Case):
         usual, other = self.synthetic("main", "none"), self.synthetic("other", "none", "--seed", "2")
         slow = self.synthetic("branch", "span", "--share", "0.1", "--rank", "3", "--at", "0", "--seed", "3")
         text = self.compare(usual, slow, status=harness.FINDINGS).stdout
-        page = (harness.ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+        page = (harness.ROOT / "docs" / "use" / "compare.md").read_text(encoding="utf-8")
         shown = re.search(r"<!-- compare -->\n```\n(.*?)```\n<!-- end of compare -->", page, re.S)[1]
         self.assertEqual(text, shown)
         found = self.compared(usual, slow, "--fail-if-slower", "3%", status=harness.FINDINGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Everything that titan-analyze prints with --json is what docs/titan-analyze.schema.json says."""
+"""Everything that titan-analyze prints with --json is what docs/reference/titan-analyze.schema.json says."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ SHOWN = ["cuda-calls", "work", "channels", "markers", "labels", "health", "step-
 class JsonSchema(harness.Case):
     @classmethod
     def setUpClass(cls):
-        cls.schema = json.loads((harness.ROOT / "docs" / "titan-analyze.schema.json").read_text())
+        cls.schema = json.loads((harness.ROOT / "docs" / "reference" / "titan-analyze.schema.json").read_text())
 
     def answers(self, *arguments):
         """What a command prints, as values, and whether it printed one or lines of them."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""titan-analyze sql: the questions of docs/sql.md, against what other commands say, and the command around them."""
+"""titan-analyze sql: the questions of docs/use/sql.md, against what other commands say, and the command around them."""
 
 import json
 import re
@@ -7,7 +7,8 @@ import subprocess
 
 import harness
 
-QUESTIONS = re.findall(r"^([^\n]+\?)\n\n```sql\n(.*?)```", (harness.ROOT / "docs" / "sql.md").read_text(), re.S | re.M)
+PAGE = (harness.ROOT / "docs" / "use" / "sql.md").read_text()
+QUESTIONS = re.findall(r"^([^\n]+\?)\n\n```sql\n(.*?)```", PAGE, re.S | re.M)
 
 
 class Sql(harness.Case):
@@ -113,9 +114,8 @@ class Command(Sql):
     def test_tables(self):
         tables = [json.loads(line) for line in self.sql(self.directory, "--tables", "--json").stdout.splitlines()]
         self.assertIn("calls", [table["table"] for table in tables if not table["view"]])
-        page = (harness.ROOT / "docs" / "sql.md").read_text()
         for table in tables:
-            self.assertIn(f"`{table['table']}`", page)
+            self.assertIn(f"`{table['table']}`", PAGE)
         self.assertIn("step_metrics", self.sql(self.directory, "--tables").stdout)
 
 

@@ -31,7 +31,7 @@ def code_variables(tree):
 
 
 def check(tree):
-    settings = tree.root / "docs" / "settings.md"
+    settings = tree.root / "docs" / "reference" / "settings.md"
     pages = [tree.root / "README.md", tree.root / "ARCHITECTURE.md", tree.root / "CONTRIBUTING.md",
              *tree.files("docs", suffixes={".md"})]
     missing = [f"{tree.name(path)} is missing" for path in (pages[0], settings) if not path.exists()]
@@ -46,14 +46,14 @@ def check(tree):
     problems += [f"{name} is documented but nowhere in the code" for name in sorted(documented - set(coded))]
 
     if ENVIRONMENT_BEGIN not in texts[settings]:
-        problems.append(f"docs/settings.md has no table of environment variables after {ENVIRONMENT_BEGIN}")
+        problems.append(f"docs/reference/settings.md has no table of environment variables after {ENVIRONMENT_BEGIN}")
     elif with_table(tree.root, texts[settings]) != texts[settings]:
-        problems.append("the table of docs/settings.md is not what tracer/process/config.def says: "
+        problems.append("the table of docs/reference/settings.md is not what tracer/process/config.def says: "
                         "python3 tests/meta/settings_table.py --root . --write")
 
-    records = tree.root / "docs" / "records.md"
+    records = tree.root / "docs" / "reference" / "records.md"
     if records_table.with_tables(tree.root, texts.get(records, "")) != texts.get(records, ""):
-        problems.append("the tables of docs/records.md are not what analyzer/records/records.def says: "
+        problems.append("the tables of docs/reference/records.md are not what analyzer/records/records.def says: "
                         "python3 tests/meta/records_table.py --root . --write")
 
     sources = [f"/{tree.name(path)}" for path in tree.files(*LAYERS, "python", "scripts", "tests")]
@@ -77,22 +77,22 @@ SETTINGS = """<!-- environment -->
 | `TITANTRACE_DIR` | `dumps` | Where. |
 <!-- end of environment -->
 """
-CODE = {"README.md": README, "docs/settings.md": SETTINGS,
+CODE = {"README.md": README, "docs/reference/settings.md": SETTINGS,
         "tracer/process/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 '
         '"Where.")\n'}
 RECORDS = {"analyzer/records/records.def": 'RECORD(kA, "--a", "Calls")\nFIELD(kA, rank, "number", "", "who", r.rank)\n',
-           "docs/records.md": "<!-- records -->\n## `show --a`\n\nCalls.\n\n| key | type | unit | meaning |\n"
+           "docs/reference/records.md": "<!-- records -->\n## `show --a`\n\nCalls.\n\n| key | type | unit | meaning |\n"
                               "|---|---|---|---|\n| `rank` | number |  | who |\n<!-- end of records -->\n"}
 BAD = {
     "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is neither",
                      {**CODE, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
     "stale": ("TITANTRACE_OLD is documented but", {**CODE, "README.md": README + "`TITANTRACE_OLD`\n"}),
     "another default": ("is not what tracer/process/config.def says",
-                        {**CODE, "docs/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
+                        {**CODE, "docs/reference/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
     "another record": ("are not what analyzer/records/records.def says",
-                       {**CODE, **RECORDS, "docs/records.md": "<!-- records -->\n<!-- end of records -->\n"}),
-    "no table": ("has no table of environment", {**CODE, "docs/settings.md": "Nothing.\n"}),
-    "no settings": ("docs/settings.md is missing", {"README.md": README}),
+                       {**CODE, **RECORDS, "docs/reference/records.md": "<!-- records -->\n<!-- end of records -->\n"}),
+    "no table": ("has no table of environment", {**CODE, "docs/reference/settings.md": "Nothing.\n"}),
+    "no settings": ("docs/reference/settings.md is missing", {"README.md": README}),
     "no such script": ("names scripts/nothing", {**CODE, "docs/other.md": "./scripts/nothing\n"}),
     "no such file": ("names tracer/gone.cpp", {**CODE, "ARCHITECTURE.md": "`tracer/gone.cpp`\n"}),
     "no such page": ("links docs/gone.md", {**CODE, "README.md": README + "[gone](docs/gone.md#part)\n"}),

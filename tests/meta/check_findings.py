@@ -1,5 +1,5 @@
-"""docs/FINDINGS.md shows every kind of finding and warning that the analyzer knows, and no other, in the analyzer's
-words; its commands still exist."""
+"""docs/reference/findings.md shows every kind of finding and warning that the analyzer knows, and no other, in the
+analyzer's words; its commands still exist."""
 import re
 import subprocess
 
@@ -48,20 +48,21 @@ def check(tree):
     known = {kind: (unquoted(meaning), unquoted(advice)) for kind, meaning, advice in
              KIND.findall(tree.text(tree.root / "analyzer/model/findings.def"))}
     kinds = set(known)
-    page = tree.root / "docs" / "FINDINGS.md"
+    page = tree.root / "docs" / "reference" / "findings.md"
     if not page.exists():
-        return ["docs/FINDINGS.md is missing: scripts/write-findings"]
+        return ["docs/reference/findings.md is missing: scripts/write-findings"]
     rows = ROW.findall(tree.text(page))
     shown = [kind for kind, *_ in rows]
-    problems = [f"{kind} is not in docs/FINDINGS.md: scripts/write-findings" for kind in sorted(kinds - set(shown))]
-    problems += [f"docs/FINDINGS.md shows {kind}, which is no kind" for kind in sorted(set(shown) - kinds)]
+    problems = [f"{kind} is not in docs/reference/findings.md: scripts/write-findings"
+                for kind in sorted(kinds - set(shown))]
+    problems += [f"docs/reference/findings.md shows {kind}, which is no kind" for kind in sorted(set(shown) - kinds)]
     for kind, meaning, advice, command, _ in rows:
         problems += problems_of_command(tree, kind, command)
         if (meaning, advice) != known.get(kind, (meaning, advice)):
             problems.append(f"{kind} has other words in findings.def: scripts/write-findings --texts")
     warnings = tree.root / "analyzer/model/warnings.def"
     lines = tree.text(page).splitlines()
-    problems += [f"{kind} is not among the warnings of docs/FINDINGS.md: scripts/write-findings --texts"
+    problems += [f"{kind} is not among the warnings of docs/reference/findings.md: scripts/write-findings --texts"
                  for kind, meaning in WARNING.findall(tree.text(warnings) if warnings.exists() else "")
                  if f"| `{kind}` | {meaning} |" not in lines]
     return problems
@@ -78,7 +79,7 @@ FILES = {"analyzer/model/findings.def": FINDINGS, "scripts/demo": DEMO,
 
 
 def page(*rows):
-    return {**FILES, "docs/FINDINGS.md": "".join(rows)}
+    return {**FILES, "docs/reference/findings.md": "".join(rows)}
 
 
 KILL = "| `rank_dead` | a | b | `scripts/demo --fault kill` | certain: rank 1 is dead |\n"
@@ -92,7 +93,7 @@ BAD = {
     "other words": ("rank_dead has other words", page(KILL.replace("| b |", "| c |"), OTHER)),
     "a warning that is missing": ("lost is not among the warnings", {
         **page(KILL, OTHER), "analyzer/model/warnings.def": 'WARNING_KIND(kLost, "lost", "what is lost")\n'}),
-    "no page": ("docs/FINDINGS.md is missing", FILES),
+    "no page": ("docs/reference/findings.md is missing", FILES),
 }
 GOOD = {"all shown": page(KILL, OTHER), "a case of the casebook": page(KILL, CASE)}
 

@@ -1,5 +1,5 @@
-"""Prints docs/records.md with the tables of analyzer/records/records.def and analyzer/model/phases.def, or writes it:
-records_table.py --root DIR [--write].
+"""Prints docs/reference/records.md with the tables of analyzer/records/records.def and analyzer/model/phases.def, or
+writes it: records_table.py --root DIR [--write].
 
 records.def is also what makes the keys of `titan-analyze show --json`; check_docs.py fails when the page says something
 else.
@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--root", required=True)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    path = pathlib.Path(options.root) / "docs" / "records.md"
+    path = pathlib.Path(options.root) / "docs" / "reference" / "records.md"
     text = with_tables(options.root, path.read_text(encoding="utf-8"))
     if options.write:
         path.write_text(text, encoding="utf-8")

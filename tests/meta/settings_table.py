@@ -1,5 +1,5 @@
-"""Prints docs/settings.md with the table of tracer/process/config.def, or writes it: settings_table.py --root DIR
-[--write].
+"""Prints docs/reference/settings.md with the table of tracer/process/config.def, or writes it:
+settings_table.py --root DIR [--write].
 
 config.def is also what parses the variables; check_docs.py fails when the page says something else.
 """
@@ -39,7 +39,7 @@ def main():
     parser.add_argument("--root", required=True)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    path = pathlib.Path(options.root) / "docs" / "settings.md"
+    path = pathlib.Path(options.root) / "docs" / "reference" / "settings.md"
     text = with_table(options.root, path.read_text(encoding="utf-8"))
     if options.write:
         path.write_text(text, encoding="utf-8")

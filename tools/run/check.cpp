@@ -39,7 +39,7 @@ struct Row {
     std::string advice;  // advice in case of a "no"
 };
 
-constexpr uint64_t kRingBytes = 7u << 20;  // size with the default settings; docs/settings.md
+constexpr uint64_t kRingBytes = 7u << 20;  // size with the default settings; docs/reference/settings.md
 
 std::string first_line_of(const std::string& path) {
     std::ifstream file(path);
