@@ -1,17 +1,22 @@
-"""README.md, ARCHITECTURE.md, docs/ and the code say the same: environment variables, and the scripts and files that
-the pages name.
+"""README.md, ARCHITECTURE.md, docs/ and the code say the same: environment variables, and the scripts, files and pages
+that they name. Each link leads somewhere, and from docs/README.md links lead to every page of docs/.
 
 Variables live in tracer/process/config.def and as string literals. What is in one place only is a problem, whichever
 place it is.
 """
+import os
 import re
 
 import records_table
-from metalib import LAYERS, blank_comments_and_strings, run
+from metalib import CPP_SUFFIXES, LAYERS, blank_comments_and_strings, run
 from settings_table import ENVIRONMENT_BEGIN, with_table
 
 VARIABLE = re.compile(r"\bTITANTRACE(?:_[A-Z0-9]+)*\b")
 SOURCE_FILE = re.compile(r"`([\w./-]*[\w-]\.(?:cpp|h|def|S|py))`")
+LINK = re.compile(r"\]\(([^)\s#:]*)(?:#([^)\s]*))?\)")
+PAGE = re.compile(r"(?<![\w/.-])docs/[\w/.-]+\.(?:md|json|svg|webp)\b")  # in a comment or a message
+FENCE = re.compile(r"(?ms)^ *```.*?^ *```")
+SOURCES = CPP_SUFFIXES | {".py", ".ts", ".build", ".md", ""}
 NOT_VARIABLES = re.compile(r"^TITANTRACE_(H|API|EXPORT|VERSION\w*)$")
 
 
@@ -64,10 +69,44 @@ def check(tree):
         for script in sorted(set(re.findall(r"(?<![\w/])(?:\./)?(scripts/[\w-]+|\.ci/run)\b", text))):
             if not (tree.root / script).exists():
                 problems.append(f"{tree.name(path)} names {script}, which does not exist")
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            if not (path.parent / link).exists():
-                problems.append(f"{tree.name(path)} links {link}, which does not exist")
-    return problems
+    return problems + link_problems(tree) + page_problems(tree)
+
+
+def anchors(text):
+    """The anchors that a forge gives the headings of a page."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for heading in re.findall(r"(?m)^#+ +(.*?) *$", FENCE.sub("", text))}
+
+
+def link_problems(tree):
+    problems, reached, pending = [], set(), ["docs/README.md"]
+    texts = {tree.name(path): tree.text(path) for path in tree.files(suffixes={".md"})}
+    links = {name: {(os.path.normpath(os.path.join(os.path.dirname(name), link)) if link else name, anchor)
+                    for link, anchor in LINK.findall(FENCE.sub("", text))} for name, text in texts.items()}
+    for name in sorted(links):
+        for target, anchor in sorted(links[name]):
+            if not (tree.root / target).exists():
+                problems.append(f"{name} links {target}, which does not exist")
+            elif anchor and target in texts and anchor not in anchors(texts[target]):
+                problems.append(f"{name} links {target}#{anchor}, and no heading there is called so")
+    while pending:
+        name = pending.pop()
+        if name in links and name not in reached:
+            reached.add(name)
+            pending += [target for target, _ in links[name]]
+    return problems + [f"{name}: no links lead from docs/README.md to this page" for name in sorted(links)
+                       if name.startswith("docs/") and "docs/README.md" in links and name not in reached]
+
+
+def page_problems(tree):
+    """Pages that comments, messages and --help name."""
+    found = {}
+    for path in tree.files(*LAYERS, "page", "python", "scripts", "tests"):
+        if path.suffix in SOURCES and not tree.name(path).startswith(("tests/meta/", "tests/bridges/")):
+            for page in PAGE.findall(tree.text(path)):
+                if not (tree.root / page).exists():
+                    found[page] = tree.name(path)
+    return [f"{name} names {page}, which does not exist" for page, name in sorted(found.items())]
 
 
 README = "Run it.\n"
@@ -96,7 +135,14 @@ BAD = {
     "no such script": ("names scripts/nothing", {**CODE, "docs/other.md": "./scripts/nothing\n"}),
     "no such file": ("names tracer/gone.cpp", {**CODE, "ARCHITECTURE.md": "`tracer/gone.cpp`\n"}),
     "no such page": ("links docs/gone.md", {**CODE, "README.md": README + "[gone](docs/gone.md#part)\n"}),
+    "no such page beside it": ("links docs/use/gone.md", {**CODE, "docs/use/a.md": "[gone](gone.md)\n"}),
+    "no such heading": ("links docs/a.md#two", {**CODE, "README.md": "[a](docs/a.md#two)\n",
+                                                "docs/a.md": "# One\n```sh\n# two\n```\n"}),
+    "nobody links it": ("docs/a.md: no links lead", {**CODE, "docs/README.md": "Nothing.\n", "docs/a.md": "# One\n"}),
+    "no such page in a message": ("names docs/gone.md", {**CODE, "analyzer/a.cpp": 'puts("see docs/gone.md");\n'}),
 }
 
 if __name__ == "__main__":
-    run(check, BAD, {"in step": CODE, "records in step": {**CODE, **RECORDS}})
+    run(check, BAD, {"in step": CODE, "records in step": {**CODE, **RECORDS},
+                     "a link and its heading": {**CODE, "docs/README.md": "[a](reference/settings.md) [b](#two-one)\n"
+                                                                          "# Two: `one`\n"}})
