@@ -37,7 +37,7 @@ count, too. Where nothing hangs and nobody died, nothing is written: dumps that 
 the records name no cause ("cannot tell"), the verdict is provisional: CMD waits, and newer dumps replace it.
 
 CMD runs in a shell with verdict.json as its input, for at most 30 s. titan-run --on-verdict does all this for the job
-that it starts. Recipes (Slack, webhooks, Slurm): docs/operate/running.md.
+that it starts. Recipes (Slack, webhooks, Slurm): docs/operate/alerts.md.
 
 examples:
   titan-analyze watch dumps/

@@ -116,7 +116,7 @@ class SeveralHosts(harness.Case):
 
     def test_a_job_is_ended_while_it_hangs(self):
         """Of a hang, with every watch thread stuck in the directory: SIGTERM ends it within what
-        docs/operate/running.md says."""
+        docs/operate/restricted.md says."""
         ran = self.start(fault=f"spin rank={VICTIM} step=40")
         harness.wait_for(lambda: self.place.meet.exists() and len(list(self.place.meet.glob("*.id"))) > 0, 20,
                          "the job starts")

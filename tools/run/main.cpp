@@ -46,7 +46,7 @@ where a rank dumped, titan-analyze prints the verdict on the records of this nod
 
 When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. Seconds later the verdict comes, while
 the job still hangs: one line here, and verdict.txt and verdict.json beside the dumps. --on-verdict runs a command then
-(docs/operate/running.md); --no-verdict leaves all of that out. Meanwhile: titan-top, titan-dump --list.
+(docs/operate/alerts.md); --no-verdict leaves all of that out. Meanwhile: titan-top, titan-dump --list.
 
 A program that the loader preloads nothing into (another architecture, musl, setuid) runs all the same, and one line
 says so. All settings: docs/reference/settings.md. TITANTRACE=0 switches everything off.
