@@ -213,11 +213,11 @@ Command clean_command(CommandLine& app) {
         "clean", "Remove rings and dumps of jobs that ended.",
         "examples:\n"
         "  titan-analyze clean --older-than 7                 rings on this node\n"
-        "  titan-analyze clean dumps/ --older-than 7          those, and dumps in dumps/: asks, or wants --yes\n"
+        "  titan-analyze clean dumps/ --older-than 7          those, and dumps in dumps/; asks first, or give --yes\n"
         "  titan-analyze clean dumps/ --run job-17 --dry-run\n\n"
-        "Age counts from the newest dump of an attempt, and from a ring's last sign of life. What lives on "
-        "this node stays, and so\n"
-        "does every file that is no ring and no dump.");
+        "Age counts from the newest dump of an attempt, and from a ring's last sign of life. Files of "
+        "processes that live on\n"
+        "this node stay, and so does every file that is neither a ring nor a dump.");
     command.option("PATH", arguments->common.paths, "dump directories (default: only the rings of this node)");
     command.option("--older-than", arguments->older_than_days, "days").not_negative();
     command.option("--run", arguments->common.run, "only this run");

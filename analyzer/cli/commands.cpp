@@ -80,17 +80,16 @@ void add_path(CommandLine& app, CommonOptions& common) {
 void add_run(CommandLine& app, CommonOptions& common) {
     app.option("--run", common.run, "the run to look at (default: the newest)");
     app.option("--attempt", common.attempt, "the attempt of the run (default: the newest)").not_negative();
-    app.option(
-        "--role", common.role,
-        "the role of the processes, as the program says it (label \"role\"), where the ranks of two are numbered "
-        "alike");
+    app.option("--role", common.role,
+               "the role of the processes (the program's label \"role\"), if two roles number their ranks "
+               "alike");
     add_ring_directory_option(app, common.ring_directory);
     app.flag("--no-rings", common.no_rings, "do not look for rings of missing ranks on this node");
 }
 
 void add_table_options(CommandLine& app, ListingOptions& tables, CommandOption json) {
     tables.width = output_columns();
-    app.option("--sort", tables.sort, "order the table by this column; --sort=-COLUMN: the greatest first")
+    app.option("--sort", tables.sort, "sort the table by this column; --sort=-COLUMN: the largest first")
         .excludes(json);
     app.flag("--csv", tables.csv, "the table as CSV, without the words around it").excludes(json);
 }

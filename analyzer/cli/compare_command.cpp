@@ -15,23 +15,23 @@ constexpr const char* kCompareFooter =
     R"(A is the first PATH, B the second. With one PATH, or for another part of either, options say what B is:
 --with-run, --with-attempt and --with-steps; what they do not say is as in A.
 
-Compared are the step (typical: the median; mean: with the rare long ones), the spans of the program, calls of NCCL by
-operation, role of the communicator and size (kind GPU: as long as they were seen to run, host: as long as the host was
-inside), the time that the job waits for late ranks in a step, and metrics (step by step, where both sides have the same
-steps). Hosts and places in the job's grid are listed where they do not do as all ranks do. Ranks that one side lacks
-are left out where both jobs have as many ranks.
+It compares the step (typical: the median; mean: with the rare long ones), the spans of the program, calls of NCCL by
+operation, role of the communicator and size (kind GPU: time for which they were seen to run, host: time for which the
+host was inside), the time that the job waits for late ranks in a step, and metrics (step by step, if both sides have
+the same steps). Hosts and places in the job's grid are listed if they differ from all ranks. If both jobs have equally
+many ranks, ranks that one side lacks are left out.
 
-  change        of B against A; of times in percent
-  95% interval  where the change lies, noise considered: steps resemble those before them, so 20 slices of consecutive
-                steps (fewer of short records) are compared, not single steps
-  slower, ...   more than noise, among all that is compared, 1% at least, and of parts 0.5% of a step; - is no
-                difference that could be told, or none that matters
+  change        of B against A; times in percent
+  95% interval  contains the change, considering noise: steps resemble those before them, so 20 slices of consecutive
+                steps (fewer in short records) are compared, not single steps
+  slower, ...   more than noise, considering all that is compared, at least 1%, and for parts 0.5% of a step; - means
+                no difference that could be detected, or none that matters
 
-At least 20 steps are needed on either side. Noise is that within the two records: what differs from run to run, such as
-which machines the job got, is in the change.
+Both sides need at least 20 steps. Noise is the variation within the two records: differences from run to run, such as
+the machines that the job got, are part of the change.
 
-With --fail-if-slower the typical and the mean step are tested: of two equal runs at most 2.5% are called slower. Where
-the program tells a perf_tag (titantrace.label), runs of different ones are listed, but never passed or failed.
+With --fail-if-slower the typical and the mean step are tested: at most 2.5% of equal runs are called slower. If the
+program sets a perf_tag (titantrace.label), runs with different tags are listed, but never passed or failed.
 
 examples:
   titan-analyze compare before/ after/
@@ -41,7 +41,7 @@ examples:
   titan-analyze compare before/ after/ --json | jq '.rows[] | select(.differs)'
 
 Exit status: 0 no difference, 1 something differs, 2 unusable input or arguments. With --fail-if-slower: 0 not slower by
-that, 1 slower, 2 as above, 3 cannot tell: too few steps, too much noise, another perf_tag.)";
+that much, 1 slower, 2 as above, 3 cannot tell: too few steps, too much noise, another perf_tag.)";
 
 struct CompareArguments {
     CommonOptions common;
@@ -145,7 +145,7 @@ Command compare_command(CommandLine& app) {
     CommandLine& command = app.command("compare", "Compare two runs, attempts or windows of steps.", kCompareFooter);
     command.option("PATH", arguments->common.paths, "A and B, each as for the diagnosis").required();
     add_run(command, arguments->common);
-    command.option("--steps,--step", arguments->steps, "step or range of A, and of B where --with-steps does not say");
+    command.option("--steps,--step", arguments->steps, "step or range of A, and of B without --with-steps");
     command.option("--with-run", arguments->with_run, "the run to compare with");
     command.option("--with-attempt", arguments->with_attempt, "the attempt to compare with").not_negative();
     command.option("--with-steps,--with-step", arguments->with_steps, "step or range to compare with");
@@ -153,8 +153,8 @@ Command compare_command(CommandLine& app) {
         .between(0, 1'000'000'000);
     add_ranks(command, arguments->ranks);
     command.option("--fail-if-slower", arguments->fail_if_slower,
-                   "exit status 1 if a step takes so much longer, such as 3%");
-    command.flag("--all", arguments->options.all, "also what does not differ");
+                   "exit status 1 if a step takes this much longer, such as 3%");
+    command.flag("--all", arguments->options.all, "also rows that do not differ");
     add_table_options(command, arguments->tables,
                       command.flag("--json", arguments->json, "one JSON object, with all rows"));
     return {&command, [arguments] { return run_compare(*arguments); }};

@@ -114,11 +114,11 @@ Command diagnose_command(CommandLine& app) {
     const CommandOption json = app.flag("--json", arguments->json, "the diagnosis as one JSON object");
     app.flag("--oneline", arguments->one_line, "the diagnosis in one line, for a chat or a log").excludes(json);
     app.flag("--all", arguments->all,
-             "the whole report, also on a terminal, which otherwise shows as much of it as fits");
+             "the whole report, even on a terminal, which otherwise shows only as much as fits");
     app.flag("--list-runs", arguments->only_list, "list the runs found instead of a diagnosis");
     add_hang_after(app, arguments->options.hang_after_s);
     app.option("--slow-percent", arguments->slow_percent,
-               "call what costs a step more than so much a finding (default: 5)")
+               "report a cause as a finding if it costs more than this percentage of a step (default: 5)")
         .not_negative();
     return {&app, [arguments] {
                 if (arguments->common.paths.empty()) {

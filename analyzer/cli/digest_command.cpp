@@ -12,8 +12,8 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kDigestFooter =
-    R"(Thousands of ranks are analyzed in two steps. Each node digests its own records, with whatever launcher starts
-one command per node; then one machine analyzes the digests, a few kB per rank, and comes to the verdict that it would
+    R"(Thousands of ranks are analyzed in two steps. Each node digests its own records; any launcher that starts one
+command per node will do. Then one machine analyzes the digests, a few kB per rank, and comes to the same verdict as
 from all dumps:
 
   srun --ntasks-per-node=1 titan-analyze digest dumps/ --node --into digests/
@@ -21,8 +21,9 @@ from all dumps:
 
   torchrun --nnodes ... --nproc-per-node 1 --no-python -- titan-analyze digest dumps/ --node --into digests/
 
---node takes what was recorded on this host: its dumps, and the rings of ranks that left none. A node that has nothing
-is no error, so that it ends no other's work. Digests may be digested again, mixed with dumps, and moved.
+--node takes everything recorded on this host: its dumps, and the rings of ranks that left no dump. A node without
+records is no error, so that it does not end the work of other nodes. Digests may be digested again, mixed with dumps,
+and moved.
 
 Exit status: 0 done, 2 unusable input or arguments.)";
 

@@ -7,9 +7,9 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kLayoutFooter =
-    R"(Which communicator is for what: by its name ("tp:0", "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP"), else
-inferred from its ranks and from what runs on it; inferred is always said. A program can name a communicator with
-titan_comm_name, or the place of its rank with titan_label("tp_rank", "1"). What could be two things is called neither.
+    R"(Says what each communicator is for: by its name ("tp:0", "mesh_dp_shard", "TENSOR_MODEL_PARALLEL_GROUP"), else
+inferred from its ranks and from the calls on it, which the output always says. A program can name a communicator with
+titan_comm_name, or the place of its rank with titan_label("tp_rank", "1"). An ambiguous communicator gets no name.
 
 examples:
   titan-analyze layout dumps/

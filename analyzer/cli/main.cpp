@@ -15,21 +15,21 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kMainFooter = R"(examples:
-  titan-analyze dumps/                   the verdict for the newest run in there
+  titan-analyze dumps/                   the verdict for the newest run there
   titan-analyze /tmp/fr/                 PyTorch Flight Recorder files, pickled or JSON
   titan-analyze dumps/ --json | jq .verdict
   titan-analyze dumps/ --oneline         one line, for a chat or a log
-  titan-analyze why 3 dumps/             what rank 3 does, what it waits for, whom that leads to
+  titan-analyze why 3 dumps/             what rank 3 does, what it waits for, where that leads
   titan-analyze dumps/ --list-runs       which runs and attempts there are
   titan-analyze dumps/ --run job-17 --attempt 1
   titan-analyze report dumps/ -o run.html   all of this as one page for a browser
   titan-analyze show dumps/ --rank 3 --last 20
   titan-analyze show dumps/ --comm dp:0 --seq 40-42
-  titan-analyze metrics dumps/ --last 10 what the program reports: loss and the like, over ranks
+  titan-analyze metrics dumps/ --last 10 what the program reports: loss and so on, over ranks
   titan-analyze summary dumps/           what takes the time: steps, spans, collectives, over all ranks
   titan-analyze compare before/ after/   what a change made slower or faster, beyond noise; for CI, too
   titan-analyze timeline dumps/          all ranks on one clock, for https://ui.perfetto.dev
-  titan-analyze stragglers dumps/        who is late, step after step, and what it costs
+  titan-analyze stragglers dumps/        why the job is slow, and what each cause costs
   titan-analyze layout dumps/            which communicator is tp, dp, pp, and each rank's position
   titan-analyze stacks dumps/            where each thread of all ranks was
   titan-analyze watch dumps/             waits for dumps, and puts the verdict beside them
@@ -44,7 +44,7 @@ job is there.)";
 
 int run_command_line(int argc, char** argv) {
     CommandLine app("titan-analyze", fmt::format("{} (reads ring format {}.x)", TITAN_VERSION, format::kRingMajor),
-                    "Tells which rank a distributed GPU job waits for, and why, from titantrace's dumps and rings.",
+                    "Names the rank that a distributed GPU job waits for, and says why, from titantrace's dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
     const std::vector<Command> commands = subcommands(app);

@@ -10,9 +10,9 @@ namespace {
 
 constexpr const char* kMetricsFooter =
     R"(Each metric in each step, joined over the ranks as the program says (titan_metric_as, titantrace.metric with
-reduce=): mean (weighted), sum, min, max, std, last or none; where it does not say, the mean of each rank's newest
-value. The last column counts the ranks that report it, and names those that were in that step and do not. Markers are
-overwritten (TITANTRACE_MARKERS): of older steps some ranks have none on record.
+reduce=): mean (weighted), sum, min, max, std, last or none; by default, the mean of each rank's newest value. The last
+column counts the ranks that report the metric, and names the ranks of that step that do not. Markers are overwritten
+(TITANTRACE_MARKERS), so some ranks may have no markers of older steps on record.
 
 examples:
   titan-analyze metrics dumps/ --last 10

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kReportFooter =
     R"(One HTML file that needs no network and no server: the verdict with its evidence, who is where, the wait-for
 graph, the calls around the hang, late ranks step by step, what takes the time, metrics, stacks, goodput, health, and
-what could not be seen. Ranks can be searched for, and each finding has a link of its own (docs/use/report.md).
+what could not be seen. It has a search for ranks, and a link for each finding (docs/use/report.md).
 
 examples:
   titan-analyze report dumps/                       writes titan-report.html
@@ -31,7 +31,7 @@ Exit status: 0 written, whatever the verdict, 2 unusable input or arguments, or 
 
 constexpr const char* kNoPage =
     "this titan-analyze was built without the page: ./scripts/setup --page builds it (the wheel has it); without it "
-    "`titan-analyze report --json` gives what the page would show";
+    "`titan-analyze report --json` prints what the page would show";
 
 struct ReportArguments {
     CommonOptions common;
@@ -110,7 +110,7 @@ int run_report(ReportArguments& arguments) {
 Command report_command(CommandLine& app) {
     const auto arguments = std::make_shared<ReportArguments>();
     CommandLine& command =
-        app.command("report", "Write the verdict and what lies behind it as a page for a browser.", kReportFooter);
+        app.command("report", "Write the verdict and all its evidence as a page for a browser.", kReportFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     command.option("-o,--output", arguments->into, "the file").show_default();
     add_run(command, arguments->common);

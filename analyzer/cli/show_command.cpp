@@ -101,7 +101,7 @@ Command show_command(CommandLine& app) {
     kind("--cuda-calls", options.cuda_calls, "CUDA calls in which the host may wait, instead");
     kind("--markers", options.markers, "steps, spans, events, metrics and labels, instead");
     kind("--health", options.health, "readings of GPUs, network ports and the host, instead");
-    kind("--labels", options.labels, "facts that the program and its user told, instead");
+    kind("--labels", options.labels, "facts that the program and its user set, instead");
     kind("--step-sums", options.step_sums, "what NCCL calls add up to, step by step, instead");
     add_table_options(
         command, options.table,

@@ -20,14 +20,14 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kSqlFooter =
-    R"(The records of the run are tables of SQLite: calls, markers, parts, ranks, findings and others, whoever recorded
-them, and views over them. --tables lists all with their columns; docs/use/sql.md answers twenty questions.
+    R"(The records of the run are tables of SQLite: calls, markers, parts, ranks, findings and others, from any
+recorder, with views over them. --tables lists all with their columns; docs/use/sql.md answers twenty questions.
 
 Functions beside SQLite's own: quantile(x, share), std(x), arg_max(value, by), arg_min(value, by), rank_ranges(rank);
 duration(ns) and moment(realtime_ns) write for people. Times are nanoseconds; NaN is null.
 
-A query reads only the columns that it names; `WHERE rank = 3` opens the records of that rank alone. Nothing can be
-written, and no file opened: a query from somewhere else does no harm.
+A query reads only the columns that it names; `WHERE rank = 3` opens only the records of that rank. A query can write
+nothing and open no file, so a query from somebody else does no harm.
 
 examples:
   titan-analyze sql dumps/ --tables

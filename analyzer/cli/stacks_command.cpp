@@ -17,15 +17,15 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kFooter =
-    R"(Each dump carries the stacks of all threads of its process (TITANTRACE_STACKS=off leaves them out). Names of
-functions come from the files that the process had loaded, where they lie on this machine and are the same build; source
-lines need their debug information, which is also found in /usr/lib/debug and, with DEBUGINFOD_URLS set, from a server.
+    R"(Each dump contains the stacks of all threads of its process (TITANTRACE_STACKS=off leaves them out). Names of
+functions come from the files that the process had loaded, if they are on this machine and are the same build. Source
+lines need their debug information, which may also be in /usr/lib/debug or, with DEBUGINFOD_URLS set, on a server.
 
 examples:
-  titan-analyze stacks dumps/                where the main threads of all ranks stand, merged into one tree
+  titan-analyze stacks dumps/                where the main threads of all ranks are, merged into one tree
   titan-analyze stacks dumps/ --rank 3       every thread of rank 3
   titan-analyze stacks dumps/ --json | jq '.processes[0].threads[0].frames'
-  titan-analyze stacks dumps/ --folded all.folded                 what the samples of all ranks saw, for flame graphs
+  titan-analyze stacks dumps/ --folded all.folded                 the samples of all ranks, for flame graphs
   titan-analyze stacks dumps/ --folded 3.folded --diff-rank 3     rank 3 beside the ranks that do the same work)";
 
 struct Arguments {

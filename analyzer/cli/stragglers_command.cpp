@@ -11,28 +11,28 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kStragglerFooter =
-    R"(The recorded steps are played again without each cause: what the step would take then is what the cause costs.
+    R"(The recorded steps are replayed without each cause: the difference is what the cause costs.
 Causes: a slow rank (its host, its GPU, throttled, beside another process), a slow host or link, uneven pipeline stages
 or sequences, garbage collection, allocation, compilation, data, checkpoints, everyone at once (docs/use/stragglers.md).
 
-The table has the ranks that come late to their collectives:
+The table has the ranks that join their collectives late:
 
   per step      what the step would gain without it
   of step       the same as a share
   pattern       persistent, every N steps, irregular, one-off; - is chance
-  since         the first step (#N: the first call, where the program marks no steps), if the record holds one before
-  seen          GPU: when the GPU came to the call; host: when the host made it (TITANTRACE_GPU_PROGRESS=off)
-  slow part     what takes longer in its steps than in those of its peers
+  since         the first step (#N: the first call, if the program marks no steps), if the record holds an earlier one
+  seen          GPU: when the GPU reached the call; host: when the host made it (TITANTRACE_GPU_PROGRESS=off)
+  slow part     the part that takes longer in its steps than in those of its peers
 
-Needs records of a job that runs or ran: kill -USR1 any rank dumps all of them. Marked steps and spans (titantrace.h,
-NVTX) tell which part is slow; TITANTRACE_GPU_PROGRESS=timing tells starts to 0.1 ms instead of 2 ms. PyTorch's Flight
-Recorder dumps tell who is late where TORCH_NCCL_ENABLE_TIMING=1 was set, by how long calls take on each GPU.
+Needs records of a job that runs or ran: kill -USR1 of any rank dumps all ranks. Marked steps and spans (titantrace.h,
+NVTX) show which part is slow; TITANTRACE_GPU_PROGRESS=timing gives starts to 0.1 ms instead of 2 ms. PyTorch's Flight
+Recorder files show late ranks if TORCH_NCCL_ENABLE_TIMING=1 was set, by how long calls take on each GPU.
 
 examples:
   titan-analyze stragglers dumps/
   titan-analyze stragglers dumps/ --all
-  titan-analyze stragglers dumps/ --rank 3,7            how late these are, whoever costs most
-  titan-analyze stragglers dumps/ --steps 100-400       in these steps: without the warm-up
+  titan-analyze stragglers dumps/ --rank 3,7            how late these ranks are
+  titan-analyze stragglers dumps/ --steps 100-400       only these steps: without the warm-up
   titan-analyze stragglers dumps/ --by host
   titan-analyze stragglers dumps/ --json | jq '.causes[] | {class, ranks, step_ms, step_ms_without}'
 

@@ -20,20 +20,20 @@ namespace {
 
 constexpr const char* kSummaryFooter =
     R"(One row for the steps, one for each span by name, and one for the calls of NCCL by operation and role of their
-communicator; each over all ranks on record, what takes most in sum first. Then one row for each metric, and what the
-job gets done.
+communicator; each over all ranks on record, the largest sum first. Then one row for each metric, and the throughput of
+the job.
 
-  kind      step; span: of the program (titantrace.h, Python, NVTX); GPU: as long as calls were seen to run there; host:
-            calls that no GPU was seen to run, as long as the host was inside
-  count     "24 of 72": the other calls were over when the GPU was looked at; how long they took is not known, and
-            TITANTRACE_GPU_PROGRESS=timing tells
-  of steps  share of the time of all steps of these ranks; spans lie in each other, and GPUs work beside hosts: the
-            shares do not add up to 100%
+  kind      step; span: of the program (titantrace.h, Python, NVTX); GPU: time for which calls were seen to run there;
+            host: calls that no GPU was seen to run, time for which the host was inside
+  count     "24 of 72": the other calls were over at the next look at the GPU, so their duration is unknown;
+            TITANTRACE_GPU_PROGRESS=timing measures all
+  of steps  share of the time of all steps of these ranks; the shares do not add up to 100%, because spans are nested
+            and GPUs work beside hosts
   bus GB/s  by the factors of nccl-tests, with the time that members wait for each other
   slowest   the rank with the largest mean
 
-Medians and percentiles are exact to 1%. Of a rank that marks no steps, the time after which its calls repeat stands in
-for them: "period of 12 calls".
+Medians and percentiles are exact to 1%. If a rank marks no steps, the period after which its calls repeat counts as a
+step: "period of 12 calls".
 
 Tokens per second need --tokens-per-step, or the label tokens_per_step (titantrace.label); MFU also needs
 --flops-per-token, or the label flops_per_token (about 6 for each parameter), and a GPU whose peak is known, or
@@ -41,19 +41,19 @@ Tokens per second need --tokens-per-step, or the label tokens_per_step (titantra
 
 --goodput lists the attempts of the run instead, and how much of their time is training that was not done again:
 
-  start        from the first call or marker to the first step; a process that marks no step never leaves it
+  start        from the first call or marker to the first step; a process that marks no step stays in it
   compile, checkpoints, data, validation   spans of these phases on the thread that marks steps; their names are
                in docs/reference/records.md
   training     the rest of the steps
   end          after the newest step has taken as long as steps do: a hang, or the shutdown
-  done again   training of steps that the next attempt does again, as no checkpoint held them
+  done again   training of steps that the next attempt does again, because no checkpoint held them
   pause        until the next attempt begins
 
---session TAG takes all runs in the directories whose program says that session_tag (a label; one-logger has it) for
-attempts of one job.
+--session TAG treats all runs in the directories with that label session_tag (one-logger sets it) as attempts of one
+job.
 
-Times are means over the ranks of an attempt. An attempt that ended well left a record only in a journal
-(TITANTRACE_JOURNAL_MIB) or where it dumped.
+Times are means over the ranks of an attempt. An attempt that ended well left a record only if it wrote a journal
+(TITANTRACE_JOURNAL_MIB) or dumped.
 
 examples:
   titan-analyze summary dumps/
@@ -65,7 +65,7 @@ examples:
   titan-analyze summary jobs/ --session llama-70b
   titan-analyze summary dumps/ --json | jq -r 'select(.kind == "span") | [.name, .mean_ns] | @tsv'
 
-Exit status: 0 there is a summary, 1 nothing that it sums up is on record, 2 unusable input or arguments.)";
+Exit status: 0 there is a summary, 1 the record has nothing to sum up, 2 unusable input or arguments.)";
 
 struct SummaryArguments {
     CommonOptions common;
@@ -130,14 +130,14 @@ Command summary_command(CommandLine& app) {
     WorkOfAStep& work = arguments->options.what.work;
     command.option("--tokens-per-step", work.tokens_per_step, "tokens that all ranks together take in a step")
         .between(0, 1e15);
-    command.option("--flops-per-token", work.flops_per_token, "arithmetic of a token, forward and backward")
+    command.option("--flops-per-token", work.flops_per_token, "arithmetic operations of a token, forward and backward")
         .between(0, 1e18);
-    command.option("--peak-tflops", work.peak_tflops, "what one GPU can do (default: BF16 without sparsity)")
+    command.option("--peak-tflops", work.peak_tflops, "peak of one GPU (default: BF16 without sparsity)")
         .between(0, 1e9);
     command.option("--top", arguments->options.most, "rows of each kind, 0 for all").show_default();
-    const CommandOption goodput =
-        command.flag("--goodput", arguments->goodput, "all attempts of the run, and what of their time is training");
-    command.option("--session", arguments->session, "--goodput of all runs in there that say this session_tag");
+    const CommandOption goodput = command.flag("--goodput", arguments->goodput,
+                                               "all attempts of the run, and how much of their time is training");
+    command.option("--session", arguments->session, "--goodput of all runs with this label session_tag");
     const CommandOption json = command.flag("--json", arguments->options.json, "JSON Lines, one object per row");
     command.flag("--brief", arguments->brief, "three lines: steps, the longest spans, metrics")
         .excludes(goodput)

@@ -17,10 +17,10 @@ namespace {
 
 constexpr const char* kTimelineFooter =
     R"(All ranks on one clock, which is computed from the collectives. Each rank is a process with its steps, threads
-(spans, calls of NCCL and CUDA, events), asyncio tasks, GPU streams (collectives, as long as they were seen to run), and
-values: metrics, readings of the machine, bus bandwidth, how long the others waited for it. Arrows join the calls of one
-collective over ranks, and each send with its receive. What had not ended is drawn to the end of the record; its state
-says so. Findings have a track of their own.
+(spans, calls of NCCL and CUDA, events), asyncio tasks, GPU streams (collectives, from their observed start to their
+observed end), and values: metrics, readings of the machine, bus bandwidth, how long the others waited for it. Arrows
+join the calls of one collective across ranks, and each send with its receive. A call that had not ended extends to the
+end of the record; its state says so. Findings have their own track.
 
 examples:
   titan-analyze timeline dumps/                          then open timeline.perfetto-trace at https://ui.perfetto.dev
@@ -134,16 +134,16 @@ Command timeline_command(CommandLine& app) {
     const auto arguments = std::make_shared<TimelineArguments>();
     CommandLine& command = app.command("timeline", "Draw the run as a timeline for Perfetto.", kTimelineFooter);
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
-    command.option("-o,--output", arguments->into, "the file, timeline.perfetto-trace where nothing is said");
+    command.option("-o,--output", arguments->into, "the file to write (default: timeline.perfetto-trace)");
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
     add_steps(command, arguments->steps);
-    command.option("--around-hang", arguments->around_hang_s, "only so many seconds before and after the hang began")
+    command.option("--around-hang", arguments->around_hang_s, "only this many seconds before and after the hang began")
         .between(0.001, 1e6);
-    command.option("--limit-mb", arguments->limit_mb, "size of the file, about: the oldest is left out")
+    command.option("--limit-mb", arguments->limit_mb, "approximate size of the file: the oldest slices are left out")
         .between(1, 100'000)
         .show_default();
-    command.option("--with", arguments->beside, "traces of PyTorch's profiler, to lie on the same clock");
+    command.option("--with", arguments->beside, "traces of PyTorch's profiler, put on the same clock");
     return {&command, [arguments] { return run_timeline(*arguments); }};
 }
 

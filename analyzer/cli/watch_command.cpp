@@ -30,11 +30,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr const char* kWatchFooter =
-    R"(It waits for dumps in PATH, which need not be there yet, until it is interrupted. When the ranks of a job have
-dumped, it writes the verdict beside their dumps, as verdict.txt and verdict.json, prints it in one line, and runs CMD:
-once for each attempt of a job, however many wait with the same CMD on however many nodes. Dumps of the last 10 minutes
-count, too. Where nothing hangs and nobody died, nothing is written: dumps that somebody asked for are no hang. Where
-the records name no cause ("cannot tell"), the verdict is provisional: CMD waits, and newer dumps replace it.
+    R"(Waits for dumps in PATH, which need not exist yet, until it is interrupted. When the ranks of a job have dumped,
+it writes the verdict beside their dumps, as verdict.txt and verdict.json, prints it in one line, and runs CMD: once for
+each attempt of a job, even if several watches on several nodes have the same CMD. Dumps of the last 10 minutes count,
+too. If nothing hangs and no rank died, it writes nothing: dumps on request are no hang. If the records name no cause
+("cannot tell"), the verdict is provisional: CMD waits, and newer dumps replace the verdict.
 
 CMD runs in a shell with verdict.json as its input, for at most 30 s. titan-run --on-verdict does all this for the job
 that it starts. Recipes (Slack, webhooks, Slurm): docs/operate/alerts.md.
@@ -317,12 +317,12 @@ Command watch_command(CommandLine& app) {
     add_hang_after(command, arguments->diagnose.hang_after_s);
     command
         .option("--after-s", arguments->after_s,
-                "look at dumps only this long after the last one: another one that waits may be nearer")
+                "look at dumps only this long after the last one: another watch may be nearer")
         .not_negative();
     add_ring_directory_option(command, arguments->common.ring_directory);
     command.flag("--no-rings", arguments->common.no_rings, "do not look for rings of missing ranks on this node");
     command.option("--under-titan-run", arguments->titan_run,
-                   "what titan-run passes: only dumps of that job; a word on standard input ends it");
+                   "set by titan-run: only dumps of that job; a word on standard input ends the watch");
     return {&command, [arguments] { return Watch(*arguments).run(); }};
 }
 

@@ -13,16 +13,16 @@ namespace {
 
 constexpr const char* kWhatIfFooter =
     R"(A call is written as a report writes it: 'all_reduce #48 on world', 'all_reduce #120 on tp (ranks 4-5)',
-'send #40 to rank 5 on pp', 'recv #7 from rank 2 on pp'. --rank says whose it is, or the text itself:
-'rank 3: all_reduce #48 on world'. --insert and --remove may be given several times; all edits are made at once.
+'send #40 to rank 5 on pp', 'recv #7 from rank 2 on pp'. --rank names its rank, or the text does:
+'rank 3: all_reduce #48 on world'. --insert and --remove may be given several times; all edits apply at once.
 
-An inserted call moves the rank's later calls on that communicator on by one number, a removed one moves them back. The
-same call removed and inserted is made whenever it can be, in any order with the rank's other calls.
+An inserted call raises the numbers of the rank's later calls on that communicator by one; a removed call lowers them.
+If you remove and insert the same call, the rank makes it as soon as it can, in any order with its other calls.
 
-Then all calls are played as CUDA and NCCL let them run: streams and the collectives of a communicator in order, groups
-and graph launches together, a call ends when all its members are there and agree, and a rank whose host waited in it
-goes on and makes what others wait for. The answer is what follows from the edits. It does not say who is to blame: a
-call that one rank left out, and one that all others made too many, free the same waits.
+Then all calls are played by the rules of CUDA and NCCL: streams and the collectives of a communicator in order, groups
+and graph launches together. A call ends when all its members have joined and agree; a rank whose host waited in it goes
+on and makes the calls that others wait for. The answer follows from the edits and blames no rank: a call that one rank
+left out, and a call that all others made too many, free the same waits.
 
 examples:
   titan-analyze whatif dumps/ --alive 5
@@ -103,7 +103,7 @@ Command whatif_command(CommandLine& app) {
     add_ranks(command, arguments->ranks);
     command.option("--insert", arguments->insert, "the rank makes this call, too").one_by_one();
     command.option("--remove", arguments->remove, "the rank does not make this call").one_by_one();
-    command.option("--alive", arguments->alive, "these ranks go on, and make what others wait for");
+    command.option("--alive", arguments->alive, "these ranks go on, and make the calls that others wait for");
     add_run(command, arguments->common);
     add_hang_after(command, arguments->hang_after_s);
     command.flag("--json", arguments->json, "one JSON object");

@@ -17,8 +17,8 @@ namespace titan::analyzer {
 namespace {
 
 constexpr const char* kWhyFooter =
-    R"(Line 1: what the rank was doing. Line 2: what it waits for, and why that does not end. Line 3: whom that
-leads to.
+    R"(Line 1: what the rank was doing. Line 2: what it waits for, and why that does not end. Line 3: where that
+leads.
 
 examples:
   titan-analyze why 3 dumps/
@@ -67,7 +67,7 @@ int run_why(const WhyArguments& arguments) {
 Command why_command(CommandLine& app) {
     const auto arguments = std::make_shared<WhyArguments>();
     CommandLine& command =
-        app.command("why", "Tell of one rank what it does, what it waits for, and whom that leads to.", kWhyFooter);
+        app.command("why", "Show what one rank does, what it waits for, and which rank that leads to.", kWhyFooter);
     command.option("RANK", arguments->rank, "the rank").required();
     command.option("PATH", arguments->common.paths, "as for the diagnosis").required();
     add_run(command, arguments->common);

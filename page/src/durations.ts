@@ -28,7 +28,7 @@ function untimed(rows: Duration[]): HTMLElement {
         : h(
               "p",
               { class: "note" },
-              "How long these took was not seen (TITANTRACE_GPU_PROGRESS=timing tells): ",
+              "How long these took was not seen (TITANTRACE_GPU_PROGRESS=timing shows it): ",
               names.slice(0, 12).join(", "),
               names.length > 12 ? ` and ${names.length - 12} more.` : ".",
           );
@@ -63,7 +63,7 @@ export function durations(data: Durations): HTMLElement[] {
                 { title: "what" },
                 { title: "kind" },
                 { title: "count", right: true, hint: "“24 of 72”: how long the other calls took is not known" },
-                { title: "of the steps", right: true, hint: "spans lie in each other: shares do not add up to 100%" },
+                { title: "of the steps", right: true, hint: "spans are nested: shares do not add up to 100%" },
                 { title: "mean", right: true },
                 { title: "median", right: true },
                 { title: "p99", right: true },

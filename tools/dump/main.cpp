@@ -21,23 +21,23 @@ constexpr int kExitOthersMissing = 3;
 
 constexpr const char* kFooter = R"(examples:
   titan-dump --list                      what is traced on this node, and whether it lives
-  titan-dump 4711                        that process alone dumps
-  titan-dump --job job-17                all its ranks dump, those of its other nodes, too
+  titan-dump 4711                        only that process dumps
+  titan-dump --job job-17                all its ranks dump, on all nodes
   titan-dump --job job-17; titan-analyze dumps/      the analysis of what there is, even if some have no dump
   titan-dump $(pgrep -f train.py) --json | jq -r '.dumps[].path'
 
-How it works: the request is a word in the process' ring file, which the tracer's own thread looks at. The program's
-threads, its signals and its files are not touched, and it does not matter what it is stuck in. Paths of the dumps go to
-standard output, everything else to standard error.
+titan-dump writes a request into the process' ring file, where the tracer's own thread finds it. It does not touch the
+program's threads, signals and files, and works wherever the program is stuck. Paths of the dumps go to standard output,
+everything else to standard error.
 
-Where a process cannot answer (stopped, a zombie, dead, stuck in the kernel, nothing heard within the timeout),
-titan-dump reads its ring from outside and writes the dump itself, to the same directory, with what /proc tells of its
-threads and, where the system permits (same user and kernel.yama.ptrace_scope=0, or root), their Python stacks. It never
-stops or attaches to a process. One that does not answer in time may still do so later, and then leaves one more dump.
+If a process cannot answer (stopped, a zombie, dead, stuck in the kernel, nothing heard within the timeout), titan-dump
+reads its ring from outside and writes the dump itself, to the same directory, with what /proc shows of its threads and,
+if the system permits (same user and kernel.yama.ptrace_scope=0, or root), their Python stacks. It never stops or
+attaches to a process. A process that does not answer in time may still answer later, and then leaves one more dump.
 
-Other nodes of a job read its request from the dump directory, which must be one that all nodes share, and write their
-dumps there within seconds; --job waits for them, for --nodes-timeout at most. A rank that answers asks them, so where
-none does, run titan-dump on the other nodes, too.
+Other nodes of a job read the request from the dump directory, which all nodes must share, and write their dumps there
+within seconds; --job waits for them, for at most --nodes-timeout. A rank that answers asks them, so if no rank does,
+run titan-dump on the other nodes, too.
 
 Exit status: 0 every rank wrote its dump, 1 some dumps were written from outside, 2 some processes of this node have
 none, or the arguments are wrong, 3 this node has its dumps, and ranks of other nodes did not answer (standard error

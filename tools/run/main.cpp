@@ -35,23 +35,23 @@ namespace {
 constexpr const char* kFooter = R"help(examples:
   titan-run -- torchrun --nproc-per-node=8 train.py
   titan-run --dir /shared/dumps -- srun python train.py      every task of the step inherits the settings
-  srun titan-run -- python train.py                          where srun does not pass the environment on
-  titan-run --on-verdict ./tell-oncall.sh -- torchrun ...    runs that when the job hangs
+  srun titan-run -- python train.py                          if srun does not pass the environment on
+  titan-run --on-verdict ./tell-oncall.sh -- torchrun ...    runs the script when the job hangs
   titan-run --check                                          what can be recorded on this machine
-  eval "$(titan-run --print-env)"                            for those who set variables themselves
+  eval "$(titan-run --print-env)"                            to set the variables yourself
 
-What it does: it sets LD_PRELOAD (what is there stays, in front) and TITANTRACE_DIR, says in one line where dumps will
-be, and runs the program. Signals, the terminal and the exit status are the program's own. After an end in failure, or
-where a rank dumped, titan-analyze prints the verdict on the records of this node to standard error.
+titan-run sets LD_PRELOAD (other libraries in it stay, in front) and TITANTRACE_DIR, says in one line where dumps will
+be, and runs the program. Signals, the terminal and the exit status are the program's own. If the program fails or a
+rank dumped, titan-run prints the verdict on the records of this node to standard error.
 
-When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. Seconds later the verdict comes, while
-the job still hangs: one line here, and verdict.txt and verdict.json beside the dumps. --on-verdict runs a command then
-(docs/operate/alerts.md); --no-verdict leaves all of that out. Meanwhile: titan-top, titan-dump --list.
+When the job hangs, wait: after TITANTRACE_TIMEOUT_S (300 s) every rank dumps. The verdict follows within seconds, while
+the job still hangs: one line here, and verdict.txt and verdict.json beside the dumps. --on-verdict then runs a command
+(docs/operate/alerts.md); --no-verdict switches all of this off. Meanwhile: titan-top, titan-dump --list.
 
-A program that the loader preloads nothing into (another architecture, musl, setuid) runs all the same, and one line
-says so. All settings: docs/reference/settings.md. TITANTRACE=0 switches everything off.
+A program that cannot take the preload (another architecture, musl, setuid) still runs, and one line says so. All
+settings: docs/reference/settings.md. TITANTRACE=0 switches everything off.
 
-Exit status: the program's; 126 or 127 where it cannot be run, 2 where the arguments are wrong.)help";
+Exit status: the program's; 126 or 127 if it cannot be run, 2 if the arguments are wrong.)help";
 
 // Read within seconds. Each node's titan-run would read them all.
 constexpr size_t kMostDumps = 1000;

@@ -21,25 +21,25 @@ constexpr int kExitFine = 0;
 constexpr int kExitUnusable = 2;
 
 constexpr const char* kFooter = R"(examples:
-  titan-top                      a page that is drawn anew each second; q or Ctrl-C leaves
-  titan-top --job job-17         that run alone
-  titan-top --once               one page, also where there is no terminal
+  titan-top                      a page, redrawn each second; q or Ctrl-C leaves
+  titan-top --job job-17         only that run
+  titan-top --once               one page, even without a terminal
   titan-top --json --count 60 > minute.jsonl
 
-The first line of a run says whom all others wait for, at the end of the chains of waits, and what that rank does: a
-look at the moment, no verdict. That rank comes first where a window is too small for all.
+The first line of a run names the rank that all others wait for, at the end of the chains of waits, and what it does:
+a look at the moment, no verdict. If the window is too small for all ranks, that rank comes first.
 
 For each process: its step, its steps per second over the last ten seconds, its innermost span, the call that its NCCL
 thread is inside and for how long, and which ranks that call waits for. For each communicator: the oldest call that
-somebody waits in, else the last one; for how long it has been pending, which ranks of this node have come, which have
-not, and how many are on other nodes. "?": the GPU is not observed (TITANTRACE_GPU_PROGRESS=off), so whether the call is
-over is not known.
+a rank waits in, else the last one; how long it has been pending, which ranks of this node have joined, which have not,
+and how many are on other nodes. "?": the GPU is not observed (TITANTRACE_GPU_PROGRESS=off), so it is not known whether
+the call is over.
 
 Processes: running, stopped (SIGSTOP or a debugger), silent (no heartbeat for 5 s), zombie, dead, crashed, exited.
 
-It only reads: rings are never written to, mapped or locked, and no process is woken. Reading needs no signal and no
-permission but that of the user whose job it is; root sees all users' jobs. For the whole story: titan-dump --job RUN,
-then titan-analyze.
+titan-top only reads: it never writes to, maps or locks rings, and wakes no process. Reading needs no signal, and no
+permission except that of the job's user; root sees the jobs of all users. For a verdict: titan-dump --job RUN, then
+titan-analyze.
 
 Exit status: 0, or 2 with wrong arguments or without any traced process.)";
 
