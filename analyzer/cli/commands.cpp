@@ -181,7 +181,7 @@ int report_run_with_journals(const CommonOptions& common, const char* nothing,
     const bool foreign =
         !run->processes.empty() && std::all_of(run->processes.begin(), run->processes.end(),
                                                [](const Process& one) { return one.source.is_flight_recorder; });
-    say("titan-analyze: {}{}\n", nothing, foreign ? ": Flight Recorder files hold calls alone" : "");
+    say("titan-analyze: {}{}\n", nothing, foreign ? ": Flight Recorder files hold only calls" : "");
     return kExitFindings;
 }
 

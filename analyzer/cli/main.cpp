@@ -44,7 +44,7 @@ job is there.)";
 
 int run_command_line(int argc, char** argv) {
     CommandLine app("titan-analyze", fmt::format("{} (reads ring format {}.x)", TITAN_VERSION, format::kRingMajor),
-                    "Names the rank that a distributed GPU job waits for, and says why, from titantrace's dumps and rings.",
+                    "Names the rank that a distributed GPU job waits for, and why, from its dumps and rings.",
                     kMainFooter);
     const Command diagnose = diagnose_command(app);
     const std::vector<Command> commands = subcommands(app);

@@ -344,7 +344,7 @@ Document compare_document(const Side& before, const Side& after, const Compariso
     document.sections.push_back(parts(comparison, options.all));
     if (!comparison.groups.empty()) {
         document.sections.push_back({.id = "groups",
-                                     .title = "Where it is not as on all ranks",
+                                     .title = "Where it differs from all ranks",
                                      .blocks = {table_of(comparison.groups, options.all, true)}});
     }
     add_items(document, "late_ranks", "Late ranks", late_texts(comparison));

@@ -255,7 +255,7 @@ bool report_summary(const Run& run, const SummaryReportOptions& options, const W
                           verb_form(summary.overwritten_markers(), "is", "are")));
     }
     if (summary.flight_recorder_ranks() != 0) {
-        write("Flight Recorder files hold calls alone, and how long they take only with TORCH_NCCL_ENABLE_TIMING=1\n");
+        write("Flight Recorder files hold only calls, and how long they take only with TORCH_NCCL_ENABLE_TIMING=1\n");
     }
     if (summary.names_left_out() != 0) {
         write(fmt::format("{} of names beyond the first 10,000 left out\n",

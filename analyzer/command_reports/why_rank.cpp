@@ -119,7 +119,7 @@ class Explorer {
         if (!behind.empty()) {
             sentence += phrase("{}{} {} called it, but {} behind other work", separator, ranks_fact(behind),
                                verb_form(behind.size(), "has", "have"),
-                               verb_form(behind.size(), "its stream stands", "their streams stand"));
+                               verb_form(behind.size(), "its stream is", "their streams are"));
         }
         for (const Absence& absence : node.absent) {
             if (absence.global_rank >= 0) {

@@ -380,7 +380,7 @@ class Comparer {
                             tag, other_tag));
         }
         if (before_.settings.empty() != after_.settings.empty()) {
-            note(fmt::format("settings and versions are not compared: the records of {} do not tell them",
+            note(fmt::format("settings and versions are not compared: the records of {} do not have them",
                              before_.settings.empty() ? "A" : "B"));
         }
         if ((before_.world_size <= 0) != (after_.world_size <= 0)) {
@@ -408,7 +408,7 @@ class Comparer {
             gaps.push_back("no record of " + ranks_text(side.missing_ranks));
         }
         if (!side.short_ranks.empty()) {
-            gaps.push_back(fmt::format("{} {} fewer than {} steps on record, too few to tell noise",
+            gaps.push_back(fmt::format("{} {} fewer than {} steps on record, too few to measure noise",
                                        ranks_text(side.short_ranks), verb_form(side.short_ranks.size(), "has", "have"),
                                        kLeastSteps));
         }
@@ -418,14 +418,14 @@ class Comparer {
         }
         if (untimed != 0) {
             gaps.push_back(fmt::format(
-                "how long {} took is not known ({} tells)", many_counted(untimed, "call"),
+                "how long {} took is not known ({} shows it)", many_counted(untimed, "call"),
                 side.has_flight_recorder_files ? "TORCH_NCCL_ENABLE_TIMING=1" : "TITANTRACE_GPU_PROGRESS=timing"));
         }
         if (side.has_flight_recorder_files) {
-            gaps.emplace_back("Flight Recorder files hold calls alone: their period stands in for steps");
+            gaps.emplace_back("Flight Recorder files hold only calls: their period counts as a step");
         }
         if (side.lateness.empty()) {
-            gaps.emplace_back("its records do not tell step by step who is late");
+            gaps.emplace_back("its records do not show step by step which ranks are late");
         }
         for (const auto& [metric, of] : side.metrics) {
             if (of.not_finite != 0) {

@@ -206,10 +206,10 @@ void note_where_others_are(const Evidence& evidence, Finding& finding) {
     size_t shown = 0;
     for (const auto& [place, ranks] : ranks_at) {
         if (shown++ < kShownPlaces) {
-            finding.evidence.push_back(
-                nobody_waits
-                    ? phrase("{} stood in {}, not yet waiting for it", ranks_fact(ranks), place)
-                    : phrase("{} {} for it in {}", ranks_fact(ranks), verb_form(ranks.size(), "waits", "wait"), place));
+            finding.evidence.push_back(nobody_waits ? phrase("{} {} in {}, not yet waiting for it", ranks_fact(ranks),
+                                                             verb_form(ranks.size(), "was", "were"), place)
+                                                    : phrase("{} {} for it in {}", ranks_fact(ranks),
+                                                             verb_form(ranks.size(), "waits", "wait"), place));
         }
     }
 }

@@ -126,7 +126,7 @@ void add_nccl_errors(const Evidence& evidence, std::vector<Finding>& findings) {
             }
         }
         for (const auto& [text, ranks] : told) {
-            finding.evidence.push_back(phrase("the last error that NCCL told {}: {}", ranks_fact(ranks), text));
+            finding.evidence.push_back(phrase("the last error that NCCL reported to {}: {}", ranks_fact(ranks), text));
         }
     }
 }

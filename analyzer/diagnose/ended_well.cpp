@@ -101,10 +101,9 @@ std::string unknown_ends_text(const Run& run) {
     sort_unique(ranks);
     return ranks.empty()
                ? std::string()
-               : fmt::format(
-                     "of {} only a journal is there: it goes to {}, and does not tell whether {} {} ended, or how",
-                     ranks_text(ranks), date_text(seen_ns), ranks.size() == 1 ? "it" : "they",
-                     verb_form(ranks.size(), "has", "have"));
+               : fmt::format("{} left only a journal: it goes to {}, and does not show whether {} {} ended, or how",
+                             ranks_text(ranks), date_text(seen_ns), ranks.size() == 1 ? "it" : "they",
+                             verb_form(ranks.size(), "has", "have"));
 }
 
 }  // namespace titan::analyzer

@@ -54,7 +54,7 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
     const Sentence length = wait_length(evidence.run, node);
     finding.summary = phrase(
         "{} is one call ahead: it waits in {}{}{} and has made {} calls there, where {}, all other members, have made "
-        "{} and stand idle",
+        "{} and are idle",
         rank_fact(rank), node_fact(evidence.run, node), length.empty() ? "" : " ", length, node.sequence + 1 - first,
         ranks_fact(others), node.sequence - first);
     evidence.show_waits({index}, finding);

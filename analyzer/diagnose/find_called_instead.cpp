@@ -140,7 +140,7 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
         depends_on<Unknown::kByOwnPast>(finding, rank, "means another peer");
     } else {
         evidence.show_waits({owed, made}, finding);
-        finding.summary = phrase("{} is in {}, which nobody else comes to, while {} {} for it in {}", rank, call,
+        finding.summary = phrase("{} is in {}, which no other rank joins, while {} {} for it in {}", rank, call,
                                  ranks_fact(waiting), wait, missing);
         finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
         depends_on<Unknown::kExpectedToCreate>(finding, rank);

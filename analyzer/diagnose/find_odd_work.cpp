@@ -103,7 +103,7 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
                 phrase("{}: ahead of it: {}", rank_fact(rank), work_details(process, process.work[odd[i]])));
         }
         finding.evidence.push_back(phrase(
-            "the other {} members handed nothing like it to their streams, and nobody is known to have run it before",
+            "the other {} members handed nothing like it to their streams, and no rank is known to have run it before",
             node.waiting.size() - 1));
         depends_on(finding, Unknown::kStreamsUnseen);
         explained.is_cause[index] = true;

@@ -134,8 +134,8 @@ bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Findin
     finding.kind = FindingKind::kRankNotArrived;
     finding.ranks = partners;
     finding.summary = phrase(
-        "{} left no record, and the others have handed over sends and receives with {} that nobody saw end: {} may "
-        "not have come; {} {} for {}",
+        "{} left no record, and the others have handed over sends and receives with {} whose end no record shows: {} "
+        "may not have joined; {} {} for {}",
         ranks_fact(partners), verb_form(partners.size(), "it", "them"), verb_form(partners.size(), "it", "they"),
         ranks_fact(waiting), verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node));
     finding.evidence.push_back(waiting_fact(evidence.run, node));

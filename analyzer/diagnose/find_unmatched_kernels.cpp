@@ -245,7 +245,7 @@ void explain_missing(const StuckRanks& stuck, const Unmatched& unmatched, Findin
     size_t in_another = 0;
     for (const int rank : unmatched.missing) {
         if (const auto at = stuck.find(rank); at != stuck.end()) {
-            finding.evidence.push_back(phrase("{} stands in kernel {}", rank_fact(rank), at->second.name));
+            finding.evidence.push_back(phrase("{} is stuck in kernel {}", rank_fact(rank), at->second.name));
             ++in_another;
         }
     }

@@ -61,11 +61,12 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     const Sentence for_whom =
         node.absent.empty() ? Sentence("though all members have come") : phrase("for {}", absent_fact(node.absent));
     const Sentence length = wait_length(evidence.run, node);
-    pending.summary = phrase(
-        "{} {} in {} {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
-        verb_form(pending.ranks.size(), "waits", "wait"), node_fact(evidence.run, node), for_whom,
-        date_text(pending.since_ns), length.empty() || pending.ranks.size() == 1 ? "" : "the longest ",
-        length.empty() ? Sentence("for how long the files do not tell") : length, duration_fact(pending.hang_after_ns));
+    pending.summary =
+        phrase("{} {} in {} {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
+               verb_form(pending.ranks.size(), "waits", "wait"), node_fact(evidence.run, node), for_whom,
+               date_text(pending.since_ns), length.empty() || pending.ranks.size() == 1 ? "" : "the longest ",
+               length.empty() ? Sentence("for a time that the files do not show") : length,
+               duration_fact(pending.hang_after_ns));
     return pending;
 }
 
@@ -88,7 +89,7 @@ Pending pending_idle(const OutsideWait& wait) {
     pending.ranks = wait.waiting;
     pending.since_ns = wait.since_ns;
     pending.waited_ns = wait.waited_ns;
-    pending.summary = phrase("{}; no rank has called CUDA or NCCL for {}, and nothing tells whether that is usual",
+    pending.summary = phrase("{}; no rank has called CUDA or NCCL for {}, and nothing shows whether that is usual",
                              wait.story, duration_fact(wait.waited_ns));
     return pending;
 }

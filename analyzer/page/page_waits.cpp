@@ -127,7 +127,7 @@ Json absent_json(const Evidence& evidence, const std::vector<uint32_t>& nodes) {
     if (!blocked.empty()) {
         list.push_back({{"ranks", rank_ranges(blocked)},
                         {"of_unknown_rank", 0},
-                        {"reason", "called it, but its stream stands behind other work"},
+                        {"reason", "called it, but its stream is behind other work"},
                         {"free", true},
                         {"unseen", false}});
     }

@@ -167,8 +167,8 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
             graph.meets_in));
     } else if (!graph.by_device) {
         all.missing.emplace_back(
-            "GPU times are not recorded: hosts tell when ranks came to their calls, and "
-            "synchronisations when calls had ended; slow links and uneven stages the record cannot tell");
+            "GPU times are not recorded: hosts show when ranks issued their calls, and synchronisations when calls had "
+            "ended; the record cannot show slow links and uneven stages");
     }
     if (!graph.watched.empty()) {
         all.missing.push_back(

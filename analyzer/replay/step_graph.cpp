@@ -103,8 +103,8 @@ class GraphBuilder {
         if (graph_.processes.empty()) {
             graph_.why_none =
                 !any_moments && !run_.processes.empty()
-                    ? "these records tell how long calls took, but not when they ran: what the step would "
-                      "take without a cause cannot be played"
+                    ? "these records show how long calls took, but not when they ran: the step without a "
+                      "cause cannot be played"
                     : "no steps are marked, and the calls repeat in no period of several calls: there is no step to "
                       "speak of";
             return false;

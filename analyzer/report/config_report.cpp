@@ -27,7 +27,7 @@ std::string config_report(const Run& run, const TextStyle& style) {
     Document document{.about = fmt::format("{} ranks on {}", run.world_size, counted(run.hosts.size(), "host"))};
     if (rows.empty()) {
         document.sections.push_back(
-            {.id = "config", .title = "Settings", .lead = "no dump here tells the settings of its process"});
+            {.id = "config", .title = "Settings", .lead = "no dump here has the settings of its process"});
     }
     if (!differing.rows.empty()) {
         document.sections.push_back(

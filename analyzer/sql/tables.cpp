@@ -224,8 +224,8 @@ std::unique_ptr<SqlTable> findings_table(const Run& run) {
     };
     // Once, however often a query comes back to it.
     const auto diagnosis = std::make_shared<std::optional<Diagnosis>>();
-    return std::make_unique<ListTable<Finding>>("findings", "What is wrong, as `titan-analyze` says, the worst first",
-                                                columns, [&run, diagnosis](const ListTable<Finding>::Tell& tell) {
+    return std::make_unique<ListTable<Finding>>("findings", "The findings of `titan-analyze`, the worst first", columns,
+                                                [&run, diagnosis](const ListTable<Finding>::Tell& tell) {
                                                     if (!*diagnosis) {
                                                         *diagnosis = diagnose(run);
                                                     }
@@ -289,8 +289,7 @@ const std::vector<Column<PartOf>>& part_columns() {
 class PartsTable : public ProcessTable {
   public:
     explicit PartsTable(SqlSource& source)
-        : ProcessTable(source, "parts",
-                       "What each rank did that is over: its steps, spans, metrics and calls, whoever recorded them",
+        : ProcessTable(source, "parts", "Finished steps, spans, metrics and calls of each rank, from any recorder",
                        columns_of(part_columns())) {}
 
     void read(size_t block, RowSink& sink) const override {

@@ -56,7 +56,7 @@ Result<KinetoTrace> read_kineto(const Run& run, const std::string& path) {
     }
     const std::optional<uint32_t> process = process_of(run, *head);
     if (!process) {
-        return Error("does not tell its rank or host, or is of none of this run");
+        return Error("does not name its rank or host, or is not of this run");
     }
     return KinetoTrace{path, head->at("baseTimeNanoseconds").integer().value_or(0), *process};
 }

@@ -85,7 +85,7 @@ void read_stack_line(std::string_view line, RankPart& part) {
 
 void finish_rank(RankPart& part, std::vector<Testimony>& into) {
     if (part.said.rank >= 0 && !part.place.empty() && into.size() < kMaxTestimonies) {
-        part.said.text = fmt::format("rank {} stood at {}", part.said.rank, part.place);
+        part.said.text = fmt::format("rank {} was at {}", part.said.rank, part.place);
         into.push_back(std::move(part.said));
     }
     part = RankPart();

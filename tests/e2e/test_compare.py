@@ -144,10 +144,10 @@ class Compare(harness.Case):
         self.assertEqual((typical["name"], typical["a_ns"], typical["b_ns"]), ("period of 2 calls", 28e6, 48e6))
         self.assertEqual({row["name"]: round(row["change"], 6) for row in found["rows"]},
                          {"all_gather on tp, up to 16 bytes": 1, "all_reduce on default_pg, up to 4 KiB": 1})
-        self.assertIn("A and B: Flight Recorder files hold calls alone: their period stands in for steps",
+        self.assertIn("A and B: Flight Recorder files hold only calls: their period counts as a step",
                       found["notes"])
         self.assertEqual(self.compared(usual, untimed, status=harness.HEALTHY)["rows"], [])
-        self.assertIn("how long 320 calls took is not known (TORCH_NCCL_ENABLE_TIMING=1 tells)",
+        self.assertIn("how long 320 calls took is not known (TORCH_NCCL_ENABLE_TIMING=1 shows it)",
                       self.compare(usual, untimed, status=harness.HEALTHY).stdout.replace("\n    ", " "))
         done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "summary", usual, "--json"],
                               self.place.env(preload=False))

@@ -107,7 +107,7 @@ std::string nccl_version(const std::string& path) {
 
 Row library_row(const Settings& settings) {
     if (settings.library.empty()) {
-        return {"library", Answer::kNo, "libtitantrace.so does not lie where titan-run looks",
+        return {"library", Answer::kNo, "libtitantrace.so is not where titan-run looks",
                 "install titantrace as a whole, or pass --library PATH"};
     }
     const Target shell = look_at("sh", settings.library);

@@ -94,7 +94,7 @@ std::string progress_text(const JobView& job) {
         }
     }
     if (last < 0) {
-        return "nobody waits for long";
+        return "no rank waits for long";
     }
     return (first == last ? fmt::format("step {}", last) : fmt::format("steps {} to {}", first, last)) +
            (slowest < 0 ? std::string() : fmt::format(", {:.2f} a second", slowest));

@@ -126,7 +126,7 @@ TEST_CASE("comparisons: what one side does not tell is unknown, not another valu
     before.world_size = -1;
     after.settings["NCCL_ALGO"] = "Ring";
     const Comparison comparison = compare(before, after);
-    CHECK(remarks(comparison, "settings and versions are not compared: the records of A do not tell them"));
+    CHECK(remarks(comparison, "settings and versions are not compared: the records of A do not have them"));
     CHECK(remarks(comparison, "the number of ranks of A is not on record"));
     CHECK(!remarks(comparison, "ranks do other shares of the work"));
 }

@@ -108,13 +108,13 @@ TEST_CASE("what NCCL told the programs of a hang is evidence, each text once") {
     REQUIRE(diagnosis.findings.size() == 1);
     std::vector<std::string> lines;
     for (const std::string& line : titan::analyzer::texts_of(diagnosis.findings[0].evidence)) {
-        if (line.find("NCCL told") != std::string::npos) {
+        if (line.find("NCCL reported to") != std::string::npos) {
             lines.push_back(line);
         }
     }
     REQUIRE(lines.size() == 2);
-    CHECK(lines[0] == "the last error that NCCL told ranks 0-1: net: connection to 10.0.0.9? lost");
-    CHECK(lines[1] == "the last error that NCCL told rank 3: no route to host");
+    CHECK(lines[0] == "the last error that NCCL reported to ranks 0-1: net: connection to 10.0.0.9? lost");
+    CHECK(lines[1] == "the last error that NCCL reported to rank 3: no route to host");
 }
 
 TEST_CASE("memory of NCCL is a call of CUDA that may wait for the GPU") {

@@ -200,7 +200,7 @@ TEST_CASE("what a journal does not tell is said") {
     const Run run = load({{.rank = 0}, {.rank = 1, .state = format::ProcessState::kRunning}});
     const Diagnosis diagnosis = diagnose(run);
     CHECK(outcome_of(diagnosis) == Outcome::kCannotTell);
-    CHECK(diagnosis.cannot_tell.find("of rank 1 only a journal is there: it goes to ") == 0);
+    CHECK(diagnosis.cannot_tell.find("rank 1 left only a journal: it goes to ") == 0);
     CHECK(diagnosis.ended.empty());
 }
 

@@ -38,11 +38,11 @@ TEST_CASE("periodic stacks tell where ranks stood and who did not answer") {
         "    fetch (loader.py:12)\n");
     REQUIRE(said.size() == 3);
     CHECK(said[0].rank == 0);
-    CHECK(said[0].text == "rank 0 stood at /w/train.py:142 in step");
+    CHECK(said[0].text == "rank 0 was at /w/train.py:142 in step");
     CHECK(said[1].rank == 1);
     CHECK(said[1].claim == Claim::kSilent);
     CHECK(said[1].text == "rank 1 did not answer: HTTP status 503");
-    CHECK(said[2].text == "rank 2 stood at train.py:150 in step");
+    CHECK(said[2].text == "rank 2 was at train.py:150 in step");
     CHECK(said[2].witness == "torch.distributed.debug");
 }
 
