@@ -8,14 +8,14 @@ TRACKERS = ("pytorch", "nccl", "megatron_deepspeed", "hugging_face", "serving")
 PATH = pathlib.Path(__file__).resolve().parents[2] / "docs" / "evidence" / "casebook.md"
 HEAD = """# Casebook
 
-Hangs and slow jobs out of public issue trackers whose cause was found in the thread. For each a small program of our
-own does the same on the [simulated node](../../tests/simgpu/README.md), under real torchrun with the preload;
-`titan-analyze` gives its verdict, and here stands what it is worth. All were chosen, with what a right verdict must
-contain, before the first was tried, and all that were chosen are listed. A verdict is *right* if it names the ranks
-and the kind that the thread does, *partly right* if one of the two, *wrong* if it sends you to another rank.
+These are hangs and slow jobs from public issue trackers whose threads found the cause. For each, a small program of
+ours does the same on the [simulated node](../../tests/simgpu/README.md), under real torchrun with the preload. The
+table says what `titan-analyze` answers, and what the answer is worth. We chose all cases, with what a right verdict
+must contain, before we tried the first one, and list all of them. A verdict is *right* if it names the same ranks and
+the same kind as the thread, *partly right* if it names one of the two, and *wrong* if it sends you to another rank.
 
-Written by `tests/casebook/test_casebook.py --write` from [tests/casebook](../../tests/casebook/README.md), which says
-how to run one; `./scripts/test --casebook` runs all, and fails when a verdict changes, for the better, too.
+`tests/casebook/test_casebook.py --write` writes this page from [tests/casebook](../../tests/casebook/README.md), which
+says how to run a case. `./scripts/test --casebook` runs all cases, and fails if a verdict changes, even for the better.
 
 """
 
