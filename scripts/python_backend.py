@@ -12,7 +12,7 @@ FIND = pathlib.Path(__file__).with_name("find-headers")
 
 
 def header_wheels():
-    """Those that have to be installed for the build; none where the machine has all headers."""
+    """The packages that the build needs; none if the machine has all headers."""
     found = dict(word.split("=", 1)
                  for word in shlex.split(subprocess.run([str(FIND)], capture_output=True, text=True).stdout))
     return [wheel for kind in ("cuda", "nccl") if not found.get(kind + "_include")

@@ -15,7 +15,7 @@ def now_ns() -> int:
 
 
 def host_values(values: Mapping[str, Any]) -> Dict[str, Any]:
-    """Those that can be read without waiting for a device: numbers, numpy's, and tensors of one element in the host's
+    """The values that can be read without waiting for a device: numbers, numpy's, and tensors of one element in host
     memory."""
     return {name: value for name, value in values.items() if type(value) is not bool and number_of(value) is not None}
 

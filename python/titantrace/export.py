@@ -54,7 +54,7 @@ is missing.
 
 
 def labels_of(analyzer: Analyzer) -> Dict[str, str]:
-    """Those on which the ranks agree: others are facts about a rank, not about the run."""
+    """The labels on which the ranks agree: other labels are facts about a rank, not about the run."""
     told: Dict[str, Dict[int, str]] = {}
     for record in analyzer.records("show", "--labels", "--rank", _RANKS_OF_LABELS):
         told.setdefault(record["name"], {})[record["rank"]] = record["text"]

@@ -41,7 +41,7 @@ def _close(timer: Any) -> None:
 
 
 def _open(timer: Any) -> None:
-    """Of a timer one span is open at most: one that was reset, or left by an exception, ends as the next begins."""
+    """A timer has at most one open span: if it was reset, or left by an exception, its span ends as the next begins."""
     _close(timer)
     name = timer.__dict__.get(_NAME, timer.name)
     if name != _NAMELESS:

@@ -71,7 +71,7 @@ def _add_metric(families: _Families, row: Row) -> None:
 
 
 def text_of(rows: List[Row]) -> str:
-    """Of titan-analyze summary --json; empty where that lists nothing."""
+    """The exposition of titan-analyze summary --json; empty if that lists nothing."""
     families = _Families()
     told: Dict[str, int] = {}
     unmarked = {row["name"] for row in rows if row["kind"] == "step"} - {"step"}

@@ -88,7 +88,7 @@ def _cuda_exit(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _CudaTimers:
-    """Those that have ended, and whose CUDA events the GPU may not have passed."""
+    """Timers that have ended, and whose CUDA events the GPU may not have passed."""
 
     def __init__(self) -> None:
         self._times = GpuTimes(waits_for_oldest=True)
@@ -165,7 +165,7 @@ def _train_epoch(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Steps:
-    """Of Oumi's own trainer, which tells its callbacks no state."""
+    """Steps of Oumi's own trainer, which passes its callbacks no state."""
 
     def __init__(self) -> None:
         self._told: Optional[int] = None
@@ -219,7 +219,7 @@ def _log_metrics(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @harmless
 def _install_in_trainer() -> None:
-    """Where the program has loaded them: they bring in much that a program with a tracker alone does not need."""
+    """Only if the program has loaded them: they import much that a program with only a tracker does not need."""
     trainer = getattr(sys.modules.get("oumi.core.trainers.oumi_trainer"), "Trainer", None)
     callback = getattr(sys.modules.get("oumi.core.callbacks.telemetry_callback"), "TelemetryCallback", None)
     if callback is not None:

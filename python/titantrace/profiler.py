@@ -22,7 +22,7 @@ _OPEN = "_titantrace_open"
 
 
 def _place() -> tracer.Place:
-    """Where the range is entered; of a decorated function where that is called."""
+    """The place at which the range is entered; for a decorated function, the place of its call."""
     depth = 4  # of who called our __enter__, from here
     while sys._getframe(depth).f_code.co_filename == contextlib.__file__:
         depth += 1

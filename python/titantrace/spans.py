@@ -16,7 +16,7 @@ from .values import is_of_python, name_of_callable, names_in, plain_of, text_of_
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
-# Of the span that opened last in the task: its id, 0 once it has ended, and the same of the one around it.
+# The span that opened last in the task: its id, 0 once it has ended, and the same of the span around it.
 _innermost: ContextVar[Optional[List[Any]]] = ContextVar("titantrace_span", default=None)
 # Generators are numbered from here on: addresses, which number the tasks, are smaller.
 _generators = itertools.count(1 << 63)
@@ -142,7 +142,7 @@ class Span:
         self._entered: List[_Open] = []
 
     def open(self, place: tracer.Place) -> _Open:
-        """Of the running task, or the thread."""
+        """Opens it for the running task, or for the thread."""
         opened = _NOT_OPEN
         try:
             task = current_task()
@@ -198,7 +198,7 @@ class Span:
 
 
 def _function_place(function: Callable[..., Any]) -> Callable[[], tracer.Place]:
-    """Where a decorated function is defined, told once there is a record."""
+    """The place of a decorated function's definition, recorded once there is a record."""
     text = name_of_callable(function)
     if type(function) is FunctionType:
         text = f"{function.__code__.co_filename.rpartition('/')[2]}:{function.__code__.co_firstlineno} {text}"

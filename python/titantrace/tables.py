@@ -80,7 +80,7 @@ class _Rows:
 
 
 class _Sink:
-    """Where tables go."""
+    """The destination of tables."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -216,7 +216,7 @@ class _Calls:
         self._has_torch_calls = True
 
     def lines(self, table: Table) -> Iterator[str]:
-        """Those of one of the two tables; our calls come first."""
+        """The rows of one of the two tables; our calls come first."""
         is_of_torch = table.name == _TORCH_CALLS
         if is_of_torch and not self._has_torch_calls:
             return

@@ -25,7 +25,7 @@ from .spans import Span, add_attributes, marks_now
 _PACKAGE = "torchtitan.observability.structured_logger"
 _METRICS = "torchtitan.components.metrics"
 _TYPED_METRICS = "torchtitan.experiments.rl.observability.metrics.processor"
-# Of its types; what the others reduce to cannot be joined any further.
+# Its metric types that can be joined over ranks; the results of its other types cannot.
 _REDUCTIONS = {"Mean": "mean", "Max": "max", "Min": "min", "Sum": "sum"}
 
 
@@ -81,7 +81,7 @@ def _follow_typed_metrics(follow_step: Callable[[], None]) -> None:
 
 
 def _description_of(record: logging.LogRecord, kind: str, name: str) -> Optional[str]:
-    """Of a span that begins: torchtitan writes "[step 12] the optimizer optim_start", or the name once more."""
+    """The name of a new span: torchtitan writes "[step 12] the optimizer optim_start", or the name once more."""
     words = record.getMessage().partition("] ")[2]
     said = words[:-len(kind) - 1] if words.endswith(f" {kind}") else ""
     return said if said not in ("", name) else None

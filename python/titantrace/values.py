@@ -57,7 +57,7 @@ def _is_tensor(kind: type) -> bool:
 
 
 def number_of(value: Any) -> Optional[float]:
-    """Of a number, also numpy's, or of a tensor of one element that lies in the host's memory; None: it has none."""
+    """The value of a number (also numpy's), or of a one-element tensor in host memory; None: it has none."""
     kind = type(value)
     try:
         if issubclass(kind, float):

@@ -47,7 +47,7 @@ bool GpuProgress::register_marks() {
         return false;
     }
     if (!recording_->ring_file.for_devices) {
-        warn_once("the GPU's progress is observed by events: %s lies on a disk, where no device may write",
+        warn_once("the GPU's progress is observed by events: %s is on a disk, where no device may write",
                   recording_->ring_file.path);
         return false;
     }

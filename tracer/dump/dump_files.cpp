@@ -19,13 +19,13 @@ constexpr int kMaxNumberClashes = 1000;
 constexpr uint64_t kMaxRemovals = 64;
 
 constexpr char kReadme[] =
-    "titantrace, a flight recorder for GPU jobs, wrote what lies here:\n"
-    "  ATTEMPT/rankNNNNN.N.titan    dump N of a rank, made when one hung, crashed or was asked for it\n"
+    "titantrace, a flight recorder for GPU jobs, wrote these files:\n"
+    "  ATTEMPT/rankNNNNN.N.titan    dump N of a rank, made when a rank hung, crashed or was asked for it\n"
     "  ATTEMPT/HOST-BOOT.N.journal  markers of all ranks of a host, for as long as they ran\n"
-    "  ATTEMPT/verdict.txt, .json   what titan-run found out while the job hung (titan-analyze watch)\n"
+    "  ATTEMPT/verdict.txt, .json   what titan-run found while the job hung (titan-analyze watch)\n"
     "To read: titan-analyze DIR, with the directory that this one is in.\n"
     "In dumps: calls of NCCL and CUDA with sizes and times, stacks, names of hosts, files and functions, settings\n"
-    "of NCCL and CUDA; no contents of tensors. Of each rank the newest few stay (TITANTRACE_KEEP).\n"
+    "of NCCL and CUDA; no contents of tensors. The newest few dumps of each rank stay (TITANTRACE_KEEP).\n"
     "All may be deleted: titan-analyze clean.\n";
 
 constinit uint32_t reading_group = kNoGroup;

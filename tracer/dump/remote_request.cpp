@@ -89,7 +89,7 @@ void notify_others(const Session& session, const JobRequest& request) {
     learn_remote_id(remote.id);
     if (!file.valid() || write(file.get(), text, text_bytes) != static_cast<ssize_t>(text_bytes) || !file.close_now() ||
         renameat(dir.get(), temporary, dir.get(), format::kDumpRequestName) != 0) {
-        warn_once("other nodes are not told of this dump: %s cannot be written (%s)", session.config.dir,
+        warn_once("other nodes do not learn of this dump: %s cannot be written (%s)", session.config.dir,
                   error_text(errno));
         if (dir.valid()) {
             unlinkat(dir.get(), temporary, 0);

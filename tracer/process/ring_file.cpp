@@ -297,7 +297,7 @@ bool create_anonymous(const Config& config, const Identity& identity, RingFile& 
         warn_once("no memory for a ring of %lu bytes: nothing is recorded", layout.bytes);
         return false;
     }
-    warn_once("the ring lies in private memory: what it holds will not survive kill -9");
+    warn_once("the ring is in private memory and will not survive kill -9");
     ring_file.header = static_cast<format::RingHeader*>(memory);
     ring_file.bytes = layout.bytes;
     ring_file.persistent = ring_file.for_devices = false;
