@@ -27,7 +27,7 @@ constexpr size_t kMostColumns = 120;  // longer lines of words are hard to read
 constexpr size_t kMostColumnsOfFiles = 200;
 constexpr size_t kLeastRows = 24;
 
-// Of the terminal on standard output, or what COLUMNS says; 0: neither.
+// Width of the terminal on standard output, or COLUMNS; 0 if unknown.
 size_t output_columns() {
     winsize size{};
     if (::isatty(STDOUT_FILENO) != 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {

@@ -141,7 +141,7 @@ std::string size_text(const ComparedRow& row) {
     return is_times ? text + " as long" : text.substr(1) + (row.is_more() ? " longer" : " less");
 }
 
-// Of the typical step; of the mean one where only that differs.
+// The verdict on the typical step, or on the mean step if only that differs.
 Section verdict(const Comparison& comparison) {
     Section section{.id = "steps"};
     const ComparedRow* row = typical_of(comparison);

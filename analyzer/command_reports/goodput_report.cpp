@@ -43,7 +43,7 @@ std::string lost_cell(const AttemptTimes& one) {
 
 void write_table(const std::vector<AttemptTimes>& attempts, const ListingOptions& table,
                  const std::function<void(const std::string&)>& write) {
-    // Of a session there may be several.
+    // A session may have several runs.
     const bool shows_runs = std::any_of(attempts.begin(), attempts.end(), [&attempts](const AttemptTimes& one) {
         return one.run != attempts.front().run;
     });

@@ -164,7 +164,7 @@ class Comparer {
         return row;
     }
 
-    // Of several periods, as of pipeline stages, that which most ranks have.
+    // If there are several periods, as for pipeline stages, the one that most ranks have.
     void compare_steps() {
         const PartKey* most = nullptr;
         size_t ranks = 0;

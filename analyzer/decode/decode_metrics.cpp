@@ -80,7 +80,7 @@ class MetricReader {
     }
 
   private:
-    // Of the open span and of events, which come one after another.
+    // Adds an attribute to the open span, or to the event just read.
     void take_fact(const MarkerEntry& marker) {
         const bool is_of_event = last_event_ && marker.span == last_event_->span;
         if (marker.span == 0 || (!is_of_event && !(open_span_ && marker.span == open_span_->id))) {

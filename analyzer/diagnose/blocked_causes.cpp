@@ -36,7 +36,7 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
         doubt<Unknown::kLostWork>(finding, !process.streams_seen.complete_since(oldest - 1),
                                   grouped_digits(process.streams_seen.overwritten), rank_fact(process.rank));
     }
-    // Of sends and receives no count tells how many had ended: what was called before that work may not have.
+    // Nothing counts finished sends and receives, so those called before that work may be unfinished.
     const std::vector<int64_t>& marks_ns = process.history.marks_ns;
     doubt<Unknown::kLostBeforeWork>(
         finding, process.overwritten != 0 && (marks_ns.empty() || marks_ns.front() >= oldest), rank_fact(process.rank));

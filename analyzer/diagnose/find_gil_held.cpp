@@ -15,7 +15,7 @@
 namespace titan::analyzer {
 namespace {
 
-// Of the ranks that wait there, the first whose waiting thread holds the GIL.
+// The first rank that waits there and whose waiting thread holds the GIL.
 const Process* holder_among(const Evidence& evidence, const WaitNode& node) {
     for (const Waiter& waiter : node.waiting) {
         const Process& process = evidence.run.process(waiter.member);

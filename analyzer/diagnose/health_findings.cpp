@@ -144,7 +144,7 @@ Finding finding_of(const Run& run, const std::vector<Seen>& seen) {
     return finding;
 }
 
-// Those of each host, as the process saw them that reads its ports.
+// The faults of each host, as seen by the process that reads its ports.
 class PortFaults {
   public:
     explicit PortFaults(const Run& run) {

@@ -24,7 +24,7 @@ void tell_of_own_group(const Process& process, const OomKills& kills, Finding& f
                                       kills.count == 1 ? "," : ", the last", when(process, kills.last_ns)));
 }
 
-// Of all that were killed on the host at that time, the one that is nearest to the rank's end.
+// The process killed on the host whose end is nearest to the rank's.
 void tell_of_neighbours(const Run& run, const Process& gone, Finding& finding) {
     const Process* nearest = nullptr;
     OomKills its;

@@ -33,7 +33,7 @@ bool is_pending(const Evidence& evidence, const WaitNode& node) {
     return may_last && !waiting_ranks(evidence.run, node).empty() && is_long;
 }
 
-// Whom it waits for waits itself, in a call that is told.
+// The rank that it waits for waits itself, in a call that is already reported.
 bool follows_from(const WaitGraph& graph, uint32_t index, const std::vector<uint32_t>& pending) {
     return std::any_of(graph.edges_of[index].begin(), graph.edges_of[index].end(), [&](uint32_t edge) {
         const uint32_t to = graph.edges[edge].to;

@@ -16,7 +16,7 @@ namespace {
 using Kind = CallEdit::Kind;
 constexpr size_t kMostFindings = 5;
 constexpr size_t kMostRemedies = 12;
-// Of all plays together, so that they take a small part of the time of a diagnosis.
+// Limits for all plays together, so that they take a small part of a diagnosis's time.
 constexpr size_t kLeastPlays = 8, kMostPlays = 64;
 constexpr size_t kMostCallsPlayed = 500'000;
 constexpr size_t kMostEdits = 64;  // of one finding: more are no call that was left out, but another job

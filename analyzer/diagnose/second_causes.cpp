@@ -42,8 +42,8 @@ struct Owed {
     int rank = -1;  // whose call it is
 };
 
-// Of each of these processes the oldest call that others have made, that is not known to have ended, and that it has
-// not made.
+// For each of these processes, the oldest call that it has not made, that others have made, and that is not known to
+// have ended.
 std::map<uint32_t, Owed> first_owed(const Evidence& evidence, const std::set<uint32_t>& idle) {
     const Run& run = evidence.run;
     Score score(run, false);

@@ -107,7 +107,7 @@ Standing standing_in(const GroupView& view, const Ranks& known) {
             standing.beyond.insert(rank);
         }
     }
-    // Of another group only those are known to be members that speak of it.
+    // Only ranks that mention another group are known to be its members.
     const int last = known.empty() ? -1 : *known.rbegin();
     for (int rank = 0; is_default_group(view.group) && rank <= last; ++rank) {
         if (!view.of_rank.contains(rank) || !(view.of_rank.at(rank)->timed_out || view.of_rank.at(rank)->counted)) {

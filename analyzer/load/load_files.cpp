@@ -108,7 +108,7 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
     return outcomes;
 }
 
-// Those that are not loaded, in directories of their own.
+// Attempts that are not loaded, in their own directories.
 size_t attempts_left(const Discovery& discovery) {
     return static_cast<size_t>(
         std::count_if(discovery.groups.begin(), discovery.groups.end(),

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kBusyPercent = 90;
 constexpr double kIdlePercent = 5;
-// Of its power limit. A kernel that waits for other ranks spins at some 15 to 30 %; what computes takes most of it.
+// A share of the power limit. A kernel that waits for other ranks spins at some 15 to 30 %; one that computes takes
+// most of it.
 constexpr double kSpinningShare = 0.4;
 
 std::string activity_words(double busy_percent, const HealthReading* power, const HealthReading* limit) {

@@ -64,7 +64,7 @@ std::map<int64_t, StepSums> sums_of(const Run& run) {
     return steps;
 }
 
-// Those that take most; the others are one.
+// The parts that take longest; all others are summed as one.
 std::vector<std::string> parts_of(const std::map<int64_t, StepSums>& steps) {
     std::map<std::string, double> all;
     for (const auto& [step, sums] : steps) {

@@ -57,7 +57,7 @@ class Folding {
 
     uint32_t class_of(uint32_t node) const { return class_of_[node]; }
     bool in_cycle(uint32_t node) const { return in_cycle_[node]; }
-    // Those that somebody waited in first come first.
+    // Classes in which a rank waited first come first.
     std::vector<std::vector<uint32_t>> classes() const {
         std::map<uint32_t, std::vector<uint32_t>> members;
         for (uint32_t node = 0; node < class_of_.size(); ++node) {

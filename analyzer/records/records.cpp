@@ -20,7 +20,7 @@ namespace fr = format::fr;
 
 namespace {
 
-// Of the paths of journals those that are logs of torchtitan, or the others.
+// The paths of journals that are logs of torchtitan, or the others.
 std::vector<std::string> of_kind(const std::vector<std::string>& paths, bool is_log) {
     std::vector<std::string> chosen;
     std::copy_if(paths.begin(), paths.end(), std::back_inserter(chosen),
@@ -97,7 +97,7 @@ format::RingLosses visit_markers_of(const ProcessRecords& records, RecordVisitor
 
 }  // namespace
 
-// Of the same process; valid as long as the image.
+// Records of the same process; valid as long as the image.
 ProcessRecords ProcessRecords::of_block(const format::RingImage& image) const {
     ProcessRecords block(run_, process_);
     OpenedSource opened;

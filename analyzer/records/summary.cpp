@@ -175,7 +175,7 @@ std::optional<double> Summary::share_of_steps(const SummaryRow& row) const {
     return steps_ns > 0 && !is_outside ? std::optional(row.in_steps_ns / steps_ns) : std::nullopt;
 }
 
-// Of all steps: where some are marked, of these. Roles have steps of their own, and no throughput together; so have
+// Over all steps, or over the marked ones if some are. Roles have their own steps, and no common throughput; so have
 // ranks whose calls repeat in periods of other lengths, as trainers and generators do that mark no steps.
 std::optional<Throughput> Summary::throughput() const {
     constexpr double kAlike = 1.1;

@@ -79,7 +79,7 @@ std::vector<SlowCause> causes_of(const Run& run, const StepGraph& graph) {
     return std::move(of_all.causes);
 }
 
-// Of ranks that nobody does the same work as, only changes show.
+// If no other rank does the same work, only changes show.
 void tell_the_incomparable(const Run& run, const StepGraph& graph, SlowCauses& all) {
     std::map<uint32_t, std::vector<int>> ranks_of;
     for (size_t r = 0; r < graph.ranks(); ++r) {

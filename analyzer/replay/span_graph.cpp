@@ -65,7 +65,7 @@ class SpanGraphBuilder {
         int32_t last = INT32_MAX;
         for (uint32_t p = 0; p < run_.processes.size(); ++p) {
             const Process& process = run_.processes[p];
-            // Of ranks that call NCCL the calls tell (step_graph.h), and a host that a GPU keeps waiting is not late.
+            // For ranks that call NCCL the calls show it (step_graph.h), and a host that waits for a GPU is not late.
             if (!process.members.empty() || process.gpu_progress) {
                 return false;
             }
@@ -99,7 +99,7 @@ class SpanGraphBuilder {
         }
     }
 
-    // Of the spans that all ranks have in each step, the one that they leave closest together.
+    // The span that all ranks have in each step and leave closest together.
     bool choose_span() {
         double closest_ns = 1e300;
         for (auto& [name, stays] : stays_) {

@@ -430,7 +430,7 @@ class GraphBuilder {
         }
     }
 
-    // Of the host's time up to the first node of a step, what it spent in the step before.
+    // The part of the host's time before a step's first node that belongs to the step before.
     void note_carried(size_t r, const RawNode& first, int64_t since_ns) {
         const StepProfile* const before =
             run_.processes[graph_.processes[r]].profile_of(graph_.first_step + static_cast<int32_t>(first.step) - 1);
@@ -441,7 +441,7 @@ class GraphBuilder {
         }
     }
 
-    // Of a collective alone, what its last member spent in it; of others, what is left behind the last arrival.
+    // Run time of a lone collective: its last member's; of others: the time after the last arrival.
     void fill_run_times() {
         const size_t meetings = graph_.meeting_size.size();
         std::vector<double> least_ns(meetings, 1e300);

@@ -38,7 +38,7 @@ void add_profile(const Process& process, const StepProfile& step, size_t rank, s
     }
 }
 
-// Of the spans of a step, those behind its calls are the last.
+// Host time after a step's last call counts for the next step.
 void carry_over(const StepGraph& graph, size_t rank, StepWork& work) {
     for (RankSteps& of_part : work.host_ns) {
         for (size_t step = graph.steps; step-- > 0;) {

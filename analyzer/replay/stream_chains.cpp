@@ -25,7 +25,7 @@ constexpr double kSeenWhereLong = 1.1;  // times as long as usual was the work b
 constexpr size_t kLeastOften = 3;       // times
 constexpr double kAboveKnown = 3;       // times what the method of observing resolves
 
-// Of the middle half: what a look now and then sees differs by whole looks, and pauses are no work.
+// The mean of the middle half: values differ by whole looks, and pauses are no work.
 double middle_mean(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     const size_t cut = values.size() / 4;

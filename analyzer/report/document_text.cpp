@@ -145,7 +145,7 @@ class TextWriter {
     std::string out_;
 };
 
-// Those with titles.
+// Tables with column titles.
 std::vector<const Table*> tables_of(const std::vector<Section>& sections) {
     std::vector<const Table*> tables;
     for (const Section& section : sections) {

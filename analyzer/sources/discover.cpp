@@ -65,7 +65,7 @@ bool has_our_magic(const std::string& path) {
                        [&](uint64_t known) { return magic == known || magic == __builtin_bswap64(known); });
 }
 
-// Of a file that was written at that time.
+// The group of a file that was written at that time.
 CandidateGroup& group_of(const files::path& path, bool named, int64_t modified_ns, Collected& collected) {
     const RunDirectory directory(path.string());
     const auto key = directory.attempt.empty()

@@ -244,7 +244,7 @@ void Journals::visit_steps(const ProcessKey& process, const std::function<void(c
             }
         }
     }
-    // Of two that begin at the same call, the one that goes further: the other one's writer was relieved.
+    // If two begin at the same call, the one that goes further: another process took the other writer's place.
     std::stable_sort(parts.begin(), parts.end(), [](const Part* a, const Part* b) {
         return std::pair(a->part.first_call, b->part.next_call) < std::pair(b->part.first_call, a->part.next_call);
     });

@@ -104,7 +104,7 @@ std::vector<SqlColumn> columns_of(const std::vector<Column<Row>>& all) {
     return columns;
 }
 
-// Of values of one type, which `visit` tells one by one.
+// A table of values of one type, which `visit` passes one by one.
 template <typename Row>
 class ListTable : public SqlTable {
   public:

@@ -9,8 +9,8 @@
 namespace titan::analyzer {
 namespace {
 
-// Of a thread that runs Python, what lies around its program is always the same, and not seen where the thread could
-// not be asked.
+// Drops the frames around the Python program: they never differ, and samples of a thread that could not be asked lack
+// them.
 size_t frames_of_program(const ThreadStack& thread) {
     const std::vector<std::string>& frames = thread.merged.frames;
     if (thread.python.empty() || thread.python_cut) {

@@ -152,7 +152,7 @@ class LogReader {
     }
 
   private:
-    // Of a thread, or of an asyncio task of it.
+    // The open spans of a thread, or of one of its asyncio tasks.
     struct Flow {
         std::vector<uint32_t> open;  // span ids, outermost first
     };
@@ -251,7 +251,7 @@ class LogReader {
         return open_.end();
     }
 
-    // Of a begin that was lost the duration tells.
+    // If the begin was lost, the end's duration gives it.
     void end_span(const LogLine& line) {
         Flow& flow = flow_of(line);
         const auto open = find_open(flow, line.name);

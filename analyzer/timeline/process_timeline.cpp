@@ -62,7 +62,7 @@ void ProcessTimeline::collect(const ProcessRecords& records) {
         records.visit(kind, *this);
     }
     const int64_t end_ns = std::max(options_.end_ns, newest_marker_ns_);
-    // Of a process that has ended the newest step did not go on for longer than anything is known of it.
+    // If the process has ended, its newest step did not go on for longer than its last record.
     const bool goes_on = !records.process().has_ended() || newest_marker_ns_ == 0;
     end_step(goes_on ? end_ns : newest_marker_ns_, true);
     if (!records.process().source.is_flight_recorder) {

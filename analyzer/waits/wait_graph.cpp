@@ -162,7 +162,7 @@ class GraphBuilder {
         }
     }
 
-    // Of calls that all have made, and of sends and receives, a wait that is on record tells more.
+    // For calls that all have made, and for sends and receives, a recorded wait says more.
     void add_lost_calls() {
         const bool alone = graph_.nodes.empty();
         for (uint32_t process = 0; process < run_.processes.size(); ++process) {

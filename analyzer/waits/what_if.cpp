@@ -75,7 +75,7 @@ class Question {
         return ref.row == kNoIndex ? run_.process(ref).rank : run_.member(ref).global_rank;
     }
 
-    // Of those who wait there; a call that was removed waits no more.
+    // Units of the ranks that wait there; a removed call no longer waits.
     std::vector<uint32_t> units_of(uint32_t node) const {
         std::vector<uint32_t> units;
         for (const Waiter& waiter : graph_.nodes[node].waiting) {

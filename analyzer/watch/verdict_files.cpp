@@ -22,7 +22,7 @@ namespace {
 constexpr off_t kMostBytes = off_t{1} << 28;
 constexpr int kCreate = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
-// Of this process alone, on all nodes.
+// A name that only this process uses, on all nodes.
 std::string temporary_name(const char* name) {
     return fmt::format(".{}.{}.{}.tmp", name, safe_file_name(this_host()), ::getpid());
 }

@@ -36,7 +36,7 @@ constexpr std::string_view kWords[] = {
 constexpr size_t kMostReports = 1024;
 constexpr size_t kMostDetailBytes = 160;
 
-// Whose line it is, the best that it tells: the rank, or the rank on its node.
+// The process that wrote a line, as exactly as it says: the rank, or the rank on its node.
 struct LineSpeaker {
     int32_t rank = -1;
     int32_t local_rank = -1;

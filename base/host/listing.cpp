@@ -39,7 +39,7 @@ SortBy sort_by(const ListingOptions& options) {
     return {plain_title(options.sort), greatest_first};
 }
 
-// Of the column; columns.size(): there is none.
+// Index of the column with this title; columns.size() if there is none.
 size_t place_of(const std::vector<ListColumn>& columns, const std::string& title) {
     return static_cast<size_t>(std::find_if(columns.begin(), columns.end(),
                                             [&](const ListColumn& column) {

@@ -34,7 +34,7 @@ std::string rank_ranges(std::vector<int> ranks) {
 
 namespace {
 
-// Of a list of ranks: some that follow each other at one distance.
+// A part of a list of ranks: ranks that follow each other at one distance.
 struct RankRun {
     size_t begin = 0;
     size_t count = 1;

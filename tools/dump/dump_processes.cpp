@@ -135,7 +135,7 @@ void ask_all(std::vector<Target>& targets, bool other_nodes, const DumpOptions& 
     }
 }
 
-// Those that cannot answer any more.
+// Looks at the processes that can no longer answer.
 void look_at_open(std::vector<Target>& targets, const DumpOptions& options) {
     for (Target& target : targets) {
         if (!target.question) {

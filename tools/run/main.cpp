@@ -148,7 +148,7 @@ void print_verdict(const Settings& settings, const std::string& run) {
     analyze(settings, run, {analyzer_path(), settings.dumps});
 }
 
-// Of a job that marks its steps, and dumped nothing.
+// For a job that marks its steps and dumped nothing.
 void say_how_it_ended(const Settings& settings, const Records::NewFiles& found) {
     if (found.journals <= kMostJournals) {
         analyze(settings, found.run, {analyzer_path(), settings.dumps, "--oneline"});

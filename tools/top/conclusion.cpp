@@ -54,8 +54,8 @@ std::vector<int> ranks_of(const std::vector<const RankRow*>& rows) {
 
 using Rows = std::map<int, const RankRow*>;
 
-// Those that others wait for, at the ends of all chains of waits: those that will not come, where there are such. In a
-// circle of waits, those whose host is not held in one: a GPU that waits says nothing of its rank's host.
+// The ranks that others wait for, at the ends of all chains of waits: if some will not come, only those. In a circle of
+// waits, the ranks whose host is not held in one: a GPU that waits says nothing of its rank's host.
 std::vector<const RankRow*> ends_of_chains(const Rows& rows) {
     std::set<int> awaited;
     for (const auto& [rank, row] : rows) {

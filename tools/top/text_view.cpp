@@ -62,7 +62,7 @@ std::vector<FoldedRow> folded(const std::vector<RankRow>& rows) {
     return all;
 }
 
-// Of ranks that are folded only what they share.
+// A folded row shows only what its ranks share.
 std::string gpu_text(const FoldedRow& fold) {
     const std::string words = fold.ranks.size() > 1 ? "" : fold.row.gpu;
     return fold.row.is_throttled ? words + (words.empty() ? "throttled" : " throttled") : words;
@@ -230,7 +230,7 @@ void add_ranks(Lines& lines, const JobView& job, const std::vector<FoldedRow>& r
     lines.add_listing(listing_text(std::move(titles), std::move(cells)), most, paints);
 }
 
-// Those first that somebody to be looked at has not come to.
+// Calls first that a rank worth a look has not joined.
 void add_calls(Lines& lines, const JobView& job, size_t most) {
     std::vector<CallRow> rows = job.calls;
     std::stable_partition(rows.begin(), rows.end(), [&](const CallRow& row) { return names_any(job, row.missing); });

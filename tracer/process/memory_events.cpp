@@ -11,8 +11,8 @@
 namespace titan::tracer {
 namespace {
 
-// Of our group below a mount. In a container that shows itself as the mount's root, the path is that of the host and
-// leads nowhere.
+// The path of our group below a mount. In a container that shows itself as the mount's root, the path is that of the
+// host and leads nowhere.
 size_t read_group_file(const char* root, const char* mount, const char* group, const char* file, char* out,
                        size_t capacity_bytes) {
     char path[kGroupPathBytes + 64];

@@ -83,7 +83,7 @@ bool is_restarted(const ProcThread& proc) {
     return no_limit && (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET || operation == FUTEX_LOCK_PI);
 }
 
-// Of a thread that ran at the first look.
+// What is known of a thread that ran at the first look.
 struct FirstLook {
     uint64_t waits;
     uint64_t cpu_ns;

@@ -47,7 +47,7 @@ bool find_packed(int git_dir, const char* ref, char (&commit)[64]) {
     return false;
 }
 
-// Of a repository's directory: HEAD is a commit, or names a reference to one.
+// The commit of a repository's directory: HEAD is a commit, or names a reference to one.
 bool read_commit(int git_dir, char (&sha)[kShaBytes + 1]) {
     char head[256];
     read_small_file(git_dir, "HEAD", head, sizeof(head));
