@@ -65,7 +65,7 @@ struct Command {
     std::function<int()> run;
 };
 
-// Those of titan-analyze (subcommands.cpp), or none (no_subcommands.cpp).
+// The subcommands of titan-analyze (subcommands.cpp), or none (no_subcommands.cpp).
 std::vector<Command> subcommands(CommandLine& app);
 
 // Each adds itself to the command line.

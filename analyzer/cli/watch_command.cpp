@@ -90,8 +90,8 @@ bool by_watchdog(const Run& run) {
                        [](const Process& process) { return process.source.reason == format::DumpReason::kTimeout; });
 }
 
-// Of those that came since. The highest attempt counts: where a launcher counts restarts on some nodes alone, one start
-// of a job lies in several.
+// Reads the dumps that arrived since. The highest attempt counts: if a launcher counts restarts only on some nodes, one
+// start of a job is in several attempts.
 void read_heads(const Arrivals& arrivals, const std::string& titan_run, Incident& incident) {
     for (; incident.heads_read < arrivals.files.size(); ++incident.heads_read) {
         const std::string& file = arrivals.files[incident.heads_read];

@@ -31,7 +31,8 @@ struct Effect {
     double chance = 1;  // that noise alone makes as large a change, up or down (p value)
 };
 
-// Of the values of slices, in their order; kRatio: all above 0. Nothing with fewer than kLeastSlices of either.
+// The effect between the values of slices, in their order; kRatio: all above 0. Nothing with fewer than kLeastSlices of
+// either.
 std::optional<Effect> effect_of(const std::vector<double>& a, const std::vector<double>& b, Scale scale);
 
 // Chances as they are where many are looked at: so that with `chance` below 5 % for any of them noise does that in at

@@ -44,7 +44,7 @@ struct SideMetric {
 };
 
 struct Side {
-    // Of the record.
+    // Facts about the record.
     std::string run;
     int32_t attempt = 0;
     int32_t world_size = -1;

@@ -448,8 +448,8 @@ CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places
     return best;
 }
 
-// Of calls that are all equal (gradients in buckets of one size) the launches between them tell where a step begins: by
-// their number to a factor of 2, for a step in which something is logged has some more.
+// If all calls are equal (gradients in buckets of one size), the launches between them show where a step begins: by
+// their number to a factor of 2, because a step that logs something has some more.
 CallPeriod period_by_launches(const Process& process, const HostTime& host, const std::vector<uint32_t>& places) {
     std::vector<uint64_t> shapes;
     auto launch = host.launches.begin();

@@ -65,7 +65,7 @@ struct Evidence {
     }
     // When the first of its waiters came.
     int64_t since(uint32_t node) const;
-    // Of these nodes, at least one, that whose first waiter came first.
+    // The node with the earliest waiter; `nodes` is not empty.
     uint32_t oldest_of(const std::vector<uint32_t>& nodes) const;
     // Nothing visible keeps the absent member from coming.
     bool is_free(uint32_t node, const Absence& absence) const;
@@ -80,7 +80,7 @@ struct Evidence {
             }
         }
     }
-    // Of each hang.
+    // The same for every finding that hangs.
     template <typename Tell>
     void for_each_named(std::vector<Finding>& findings, Tell&& tell) const {
         for (Finding& finding : findings) {

@@ -115,7 +115,7 @@ class Layout {
 
 Layout layout_of(const Run& run);
 
-// Of the pipeline that the rank is in; -1: none is known.
+// The stage of the pipeline that the rank is in; -1: unknown.
 int32_t stage_of(const Run& run, int rank);
 
 // Understands the names that PyTorch's device meshes, Megatron, torchtitan, DeepSpeed, vLLM and SGLang give their

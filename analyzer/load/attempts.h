@@ -19,7 +19,7 @@ struct AttemptOf {
 // Oldest first. The wanted one alone, or those of the wanted run, else of the newest: of dumps, rings and journals; of
 // logs (choose_logs.h) where there are no others. Error: a path that does not exist.
 Result<std::vector<AttemptOf>> attempts_of(const LoadOptions& options);
-// Of all runs that are there.
+// The attempts of all runs found.
 Result<std::vector<AttemptOf>> all_attempts(const LoadOptions& options);
 
 }  // namespace titan::analyzer

@@ -17,9 +17,9 @@ struct ChosenLogs {
     std::vector<Warning> warnings;
 };
 
-// Of the wanted attempt, the newest where none is. A new one begins with a log that begins after all others have fallen
-// silent, and where a process of the same role and rank starts again.
-// Error: none is there, or the attempt is not.
+// Logs of the wanted attempt; of the newest if none is given. A new attempt begins with a log that begins after all
+// others have fallen silent, and where a process of the same role and rank starts again. Error: none is there, or the
+// attempt is not.
 Result<ChosenLogs> choose_logs(const std::vector<std::string>& paths, const LoadOptions& options);
 
 }  // namespace titan::analyzer

@@ -9,7 +9,7 @@
 
 namespace titan::analyzer {
 
-// Those that are none of `known`. What is damaged becomes a problem.
+// The processes that are not in `known`. Damage becomes a problem.
 std::vector<Process> load_journals(const std::vector<std::string>& paths, const std::vector<Process>& known,
                                    const LoadOptions& options, std::vector<std::string>& problems);
 

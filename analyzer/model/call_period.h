@@ -12,9 +12,9 @@ struct CallPeriod {
     size_t covered = 0;  // so many calls at the end of the sequence repeat
 };
 
-// Of calls as numbers that are equal where the calls are. The end of the sequence counts, as its start may be a
-// warm-up. Of several periods the one that covers most, and the shortest of these; three of them at least, and a
-// quarter of all.
+// The period of calls, given as numbers that are equal if the calls are. The end of the sequence counts, because its
+// start may be a warm-up. If there are several periods, the shortest of those that cover most; it must occur three
+// times at least, and cover a quarter of all calls.
 CallPeriod call_period(const std::vector<uint64_t>& calls);
 
 }  // namespace titan::analyzer

@@ -39,14 +39,14 @@ struct OomKills {
 };
 OomKills oom_kills_of(const Process& process);
 
-// Of the GPU that is worst off: one that is throttled, else the first. Empty words: none is read.
+// The worst GPU: a throttled one, else the first. Empty words: no GPU is read.
 struct GpuBrief {
     std::string words;  // "640 W 61 C 100 %"
     bool is_throttled = false;
 };
 GpuBrief worst_gpu(const Process& process);
 
-// Of the processes of one host: "CPUs at 1200 to 3500 of 3800 MHz; 2 processes killed by the OOM killer". Empty:
+// For the processes of one host: "CPUs at 1200 to 3500 of 3800 MHz; 2 processes killed by the OOM killer". Empty:
 // nothing is read.
 std::string host_brief(const std::vector<Process>& processes);
 

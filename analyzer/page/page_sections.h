@@ -50,7 +50,7 @@ inline std::set<int> ranks_of(const Process& process) {
 // A section that has nothing to show says why.
 inline Json nothing_because(std::string_view why) { return {{"none", why}}; }
 
-// Of each rank: where it runs, whether it lives, what it does.
+// A row for each rank: where it runs, whether it lives, what it does.
 Json ranks_section(const Run& run);
 // How many calls each rank has made, started and finished on each communicator; ranks that are alike are one row, those
 // that are furthest behind come first.

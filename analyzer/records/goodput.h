@@ -47,7 +47,7 @@ struct AttemptTimes {
     double took_ns() const;  // of all parts
 };
 
-// Of one attempt, rank after rank. Not thread-safe.
+// Reads one attempt, rank after rank. Not thread-safe.
 class AttemptReader {
   public:
     // `next`: null of the newest attempt.

@@ -14,7 +14,7 @@ namespace titan::analyzer {
 struct WantedAttempts {
     std::set<int> ranks{};                 // only these, all where it is empty
     std::optional<AttemptTimes> newest{};  // where it is read already
-    // Of all runs that say this session_tag (titantrace.label); empty: of the wanted run, or the wanted attempt alone.
+    // All runs with this label session_tag (titantrace.label); empty: the wanted run, or only the wanted attempt.
     std::string session{};
 };
 

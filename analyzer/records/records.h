@@ -169,11 +169,11 @@ class ProcessRecords {
 class RecordReader {
   public:
     RecordReader(const Run& run, Symbols& symbols);
-    // Those of the run and of its logs, by rank.
+    // All processes of the run and of its logs, by rank.
     const std::vector<const Process*>& processes() const { return processes_; }
-    // Of its journals and logs, as far as they were read.
+    // Problems met so far in its journals and logs.
     const std::vector<std::string>& problems();
-    // Those that can be read, of these ranks; of all where there are none.
+    // Visits the records of these ranks that can be read; of all ranks if none is given.
     template <typename Visit>
     void visit_all(const std::set<int>& ranks, const Visit& visit) {
         for (const Process* process : processes_) {
@@ -185,7 +185,7 @@ class RecordReader {
             }
         }
     }
-    // Those of them that our tracer recorded.
+    // The same for records of our tracer.
     template <typename Visit>
     void visit_ours(const std::set<int>& ranks, const Visit& visit) {
         visit_all(ranks, [&visit](const ProcessRecords& records) {

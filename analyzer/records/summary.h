@@ -17,7 +17,7 @@
 
 namespace titan::analyzer {
 
-// Of all parts (parts.h) of one kind and name.
+// Sums over all parts (parts.h) of one kind and name.
 struct SummaryRow {
     PartKind kind{};
     std::string name;  // in_role()
@@ -55,10 +55,10 @@ class Summary {
     void add(const ProcessRecords& records);
     // By kind, then by their sum, the largest first.
     std::vector<const SummaryRow*> rows() const;
-    // Of calls of one size class each, in the order of their names, the smallest first.
+    // Rows of calls of one size class each, in the order of their names, the smallest first.
     std::vector<const SummaryRow*> rows_by_size() const;
-    // Of the steps of a row's ranks, as a share of 1; nothing where no step was seen from begin to end, or all of it
-    // lies outside of steps.
+    // A share (0 to 1) of the steps of the row's ranks; nothing if no step was seen from begin to end, or if all of the
+    // row is outside of steps.
     std::optional<double> share_of_steps(const SummaryRow& row) const;
     // Nothing where no step is known.
     std::optional<Throughput> throughput() const;

@@ -55,13 +55,13 @@ class CauseSearch {
     // By how much nodes are longer than usual where they are, without what recognised causes take. A rank that is held
     // up now and then has such time in each step, though others hide part of it.
     RankSteps surplus_ns() const;
-    // Of each rank over all steps.
+    // The usual value of each rank over all steps.
     std::vector<double> usual_of_ranks(const RankSteps& values) const;
 
     // Durations without so much of the ranks' own times, taken where these are longer than usual; negative ones add.
     Durations without(const RankSteps& amounts_ns) const;
     // Durations without so much, at most, of what is longer than in the rank's other steps, in which `strokes_ns` is 0.
-    // Of a rank that has too few others without `amounts_ns`, as above.
+    // Ranks with too few such steps use without(amounts_ns).
     Durations without_strokes(const RankSteps& strokes_ns, const RankSteps& amounts_ns) const;
     // What a step would gain.
     double cost_ns(const Durations& durations) const;

@@ -57,7 +57,7 @@ double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
     return low_ns < kOften * mean_ns || low_ns < kSmallMost * search.step_ns() ? low_ns : 0;
 }
 
-// Of it, what delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was
+// The part that delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was
 // late with its calls, or, as calls that mark it may lie between two launches, the rank worked longer than its peers.
 RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool marks) {
     const double base_ns = base_of(search, spent_ns);

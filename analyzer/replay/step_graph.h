@@ -112,7 +112,7 @@ struct StepGraph {
     std::string why_none;
 };
 
-// Of the steps that all ranks with a record have.
+// The graph of the steps that all ranks with a record have.
 StepGraph step_graph(const Run& run, const Clocks& clocks);
 
 }  // namespace titan::analyzer

@@ -33,7 +33,7 @@ class RankSteps {
     }
     std::vector<double> of_rank(size_t rank) const;
     std::vector<double> of_step(size_t step) const;
-    // Of these steps alone, and of what is behind the last one.
+    // Only these steps, and what is behind the last one.
     RankSteps of_steps(const std::vector<uint32_t>& steps) const;
     // The median of these ranks in that step.
     double middle_of(const std::vector<size_t>& ranks, size_t step) const;

@@ -12,7 +12,7 @@ namespace titan::analyzer {
 // By rank and step, and behind the last one: when it began, by moments at which the host had waited for the GPU.
 // Empty for a rank without such.
 using StepMoments = std::vector<std::vector<int64_t>>;
-// Of a rank. Between such moments steps are as long as each other.
+// The moments of one rank. Steps between two such moments are equally long.
 std::vector<int64_t> moments_of(const Process& process, const StepGraph& graph);
 
 // Fills in arrivals and ends that nobody saw, from where in a step they usually are: each slot is watched in some

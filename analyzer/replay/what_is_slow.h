@@ -5,7 +5,7 @@
 
 namespace titan::analyzer {
 
-// Of a rank whose GPU is slow, and of one whose host is, or of one of a slow host. Adds what tells it to the evidence.
+// Classifies a slow GPU, a slow rank host or a slow host by its readings, and adds these to the evidence.
 CauseClass class_of_gpu(const CauseSearch& search, size_t rank, SlowCause& cause);
 CauseClass class_of_host(const CauseSearch& search, size_t rank, bool whole_host, SlowCause& cause);
 

@@ -17,7 +17,7 @@ Content content_of(std::span<const std::byte> first_bytes, std::string_view name
 
 // PyTorch's: a pickle, or JSON with the keys of such a dump.
 bool is_flight_recorder(const std::string& path);
-// Of torchtitan's structured logger (structured_log.h).
+// Whether the file is from torchtitan's structured logger (structured_log.h).
 bool is_structured_log(const std::string& path);
 // An archive among whose first files is a record.
 bool holds_records(const std::string& path);

@@ -63,7 +63,7 @@ class Journals {
     };
     struct Process {
         std::vector<Part> parts;  // by first ticket
-        // Of sites that had not been put into words yet when a block was written: from a later block, by key.
+        // Sites that had no words yet when a block was written: from a later block, by key.
         std::map<uint64_t, std::string> places;
         std::optional<format::ClockAnchor> newest;  // of the newest block that can be read, with its clock
         format::RingClock clock;

@@ -1,7 +1,7 @@
 // Functions that SQL lacks for questions about jobs.
 //
 // Aggregates: quantile(x, share), std(x), arg_max(value, by), arg_min(value, by), rank_ranges(rank).
-// Of one value: duration(ns), moment(realtime_ns).
+// Functions of one value: duration(ns), moment(realtime_ns).
 #pragma once
 
 #include <sqlite3.h>

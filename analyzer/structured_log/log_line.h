@@ -22,7 +22,7 @@ struct LogLine {
     std::optional<int64_t> step, relative_step;
     std::optional<double> value;  // metric: may be NaN; span_end: nanoseconds that it took
     std::vector<std::string> tags;
-    // Of its process.
+    // Facts about its process.
     std::string source;
     std::string host;
     int32_t rank = -1;

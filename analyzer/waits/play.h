@@ -50,7 +50,7 @@ class EditedNumbers {
     EditedNumbers() = default;
     EditedNumbers(const Run& run, const std::vector<CallEdit>& edits);
 
-    // Of one numbering of a member: its collectives, or what it sends to a peer or receives from it.
+    // One numbering of a member: its collectives, or what it sends to a peer or receives from it.
     struct Line {
         MemberRef member;
         OpKind half{};  // kSend, kRecv, or nothing: collectives

@@ -10,7 +10,7 @@
 
 namespace titan::analyzer {
 
-// Of the group of all ranks, or of one that the log does not name.
+// Whether it is the group of all ranks, or one that the log does not name.
 bool is_default_group(std::string_view group);
 // "15(tp)" -> "tp"; "15" -> "group 15".
 std::string group_name(std::string_view group);

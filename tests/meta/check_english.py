@@ -27,7 +27,7 @@ MISTAKES = {
 }
 # Comments of programs that open without a subject: at most this many. Lower the number when there are fewer.
 COMMENT = re.compile(r'^\s*(?://+|#|"""|/\*+) *(?:Of|Those|Whose|Whom|Such) [a-z]', re.M)
-MOST_COMMENTS = 60
+MOST_COMMENTS = 30
 PAIR = re.compile(r"^\| (.+?) \| (.+?) \|$", re.M)
 
 

@@ -12,8 +12,8 @@ namespace titan::tools {
 
 class VerdictWatch {
   public:
-    // Of dumps that carry `mark`. `command`: to run for the verdict, empty: none. Where it cannot be started, there is
-    // no verdict before the end.
+    // Watches dumps that carry `mark`. `command`: to run for the verdict, empty: none. Where it cannot be started,
+    // there is no verdict before the end.
     VerdictWatch(const Settings& settings, const std::string& command, const std::string& mark);
     VerdictWatch(const VerdictWatch&) = delete;
     VerdictWatch& operator=(const VerdictWatch&) = delete;

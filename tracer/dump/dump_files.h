@@ -12,7 +12,7 @@
 
 namespace titan::tracer {
 
-// Whose dump.
+// The process whose dump it is.
 struct DumpOwner {
     const char* run;
     int32_t attempt;

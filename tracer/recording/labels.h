@@ -30,7 +30,7 @@ class Labels {
         store_field(rows_[row].text, text);
     }
 
-    // Of a key that has no value: whoever sets one holds, before this or after.
+    // For a key without a value; a concurrent set() wins.
     void set_absent(uint32_t key, uint32_t text, uint64_t ticks) {
         bool is_new = false;
         const uint64_t row = claim(key, is_new);

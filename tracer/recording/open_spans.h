@@ -47,7 +47,7 @@ class OpenSpans {
         return std::atomic_ref(rows_[id & mask_].id).load(std::memory_order_acquire) == id;
     }
 
-    // Whose it is, while it is open.
+    // The span that owns the row, while it is open.
     struct Owner {
         uint64_t task;
         uint32_t thread;

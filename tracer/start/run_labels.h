@@ -5,7 +5,7 @@
 
 namespace titan::tracer {
 
-// Those of TITANTRACE_LABELS. cold.
+// Sets the labels of TITANTRACE_LABELS. cold.
 void label_run(Session& session);
 
 // That of the repository that `directory` lies in, unless somebody has told another. It may lie on a file system that
