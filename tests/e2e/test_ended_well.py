@@ -31,7 +31,7 @@ class EndedWell(harness.Case):
         return done.stdout
 
     def test_all_commands_answer(self):
-        job = self.train()
+        job = self.train(TITANTRACE_LABELS="session_tag=s")
         self.assertEqual(job.status, 0, job.stderr)
         self.assertRegex(job.stderr, ENDED)
         self.assertRegex(job.stderr, r"\n30 steps of \d+ ms on average \(99th percentile \d+ ms\) on 2 ranks; "
@@ -53,7 +53,10 @@ class EndedWell(harness.Case):
         self.assertIn("2 ranks on 1 host", self.ask("layout"))
         self.assertRegex(self.ask("summary"), r"data_loading +span +60 ")
         self.assertRegex(self.ask("metrics", "--last", "1", "--no-rings"), r"29 +loss .* 2 of 2")
-        self.assertEqual(self.ask("show", "--markers", "--json", "--no-rings").count("\n"), 2 * 30 * 8)
+        markers = self.ask("show", "--markers", "--json", "--no-rings")
+        self.assertEqual(markers.count("\n") - markers.count('"marker":"label"'), 2 * 30 * 8)
+        self.assertEqual(self.ask("show", "--labels", "--no-rings").count("session_tag"), 2)
+        self.assertIn("goodput", self.ask("summary", "--session", "s", "--no-rings"))
         page = json.loads(self.ask("report", "--json", "--no-rings"))
         self.assertRegex(json.dumps(page), ENDED)
         self.assertNotIn("the program marks no steps", json.dumps(page))

@@ -30,14 +30,16 @@ class Labels {
         store_field(rows_[row].text, text);
     }
 
-    // For a key without a value; a concurrent set() wins.
-    void set_absent(uint32_t key, uint32_t text, uint64_t ticks) {
+    // For a key without a value; a concurrent set() wins. False: the key has a value.
+    bool set_absent(uint32_t key, uint32_t text, uint64_t ticks) {
         bool is_new = false;
         const uint64_t row = claim(key, is_new);
         if (uint32_t none = 0;
             is_new && std::atomic_ref(rows_[row].text).compare_exchange_strong(none, text, std::memory_order_relaxed)) {
             store_field(rows_[row].ticks, ticks);
+            return true;
         }
+        return false;
     }
 
     // For the sweep of names.

@@ -85,6 +85,23 @@ bool find_commit(const char* directory, char (&sha)[kShaBytes + 1]) {
     return false;
 }
 
+// As titan_label does for the program: the journal is made of markers.
+void mark(Session& session, uint32_t key, uint32_t text, uint64_t ticks) {
+    const uint64_t ticket = session.markers.claim();
+    format::MarkerEntry& entry = session.markers.begin(ticket);
+    entry.ticks = ticks;
+    entry.value = 0;
+    entry.extra = 0;
+    entry.step = load_field(session.header->step);
+    entry.name = key;
+    entry.text = text;
+    entry.thread = static_cast<uint32_t>(gettid());
+    entry.kind = format::MarkerKind::kLabel;
+    entry.depth = entry.detail = 0;
+    entry.span = entry.site = 0;
+    session.markers.publish(entry, ticket);
+}
+
 }  // namespace
 
 void label_run(Session& session) {
@@ -97,7 +114,11 @@ void label_run(Session& session) {
         }
         if (char* const equals = strchr(item, '='); equals != nullptr) {
             *equals = '\0';
-            session.labels.set(session.strings.intern(item), session.strings.intern(equals + 1), now_ticks(), 0);
+            const uint32_t key = session.strings.intern(item);
+            const uint32_t text = session.strings.intern(equals + 1);
+            const uint64_t ticks = now_ticks();
+            session.labels.set(key, text, ticks, 0);
+            mark(session, key, text, ticks);
         }
         item = comma == nullptr ? nullptr : comma + 1;
     }
@@ -106,8 +127,12 @@ void label_run(Session& session) {
 void label_commit(Session& session, const char* directory) {
     char sha[kShaBytes + 1];
     if (find_commit(directory, sha)) {
-        session.labels.set_absent(session.strings.intern(format::kCommitLabel), session.strings.intern(sha),
-                                  now_ticks());
+        const uint32_t key = session.strings.intern(format::kCommitLabel);
+        const uint32_t text = session.strings.intern(sha);
+        const uint64_t ticks = now_ticks();
+        if (session.labels.set_absent(key, text, ticks)) {
+            mark(session, key, text, ticks);
+        }
     }
 }
 
