@@ -7,6 +7,7 @@
 
 #include "goodput.h"
 #include "host/words.h"
+#include "phases.h"
 #include "step_metrics.h"
 #include "summary.h"
 
@@ -36,13 +37,20 @@ std::string steps_line(const Summary& summary, const AttemptTimes& times) {
     return {};
 }
 
+// The step itself, or what holds several: no part of it.
+bool holds_steps(std::string_view span) {
+    const std::string_view phase = phase_of(span);
+    return phase == "training_single_iteration" || phase == "training_loop" || phase == "epoch" ||
+           phase == "application";
+}
+
 // "longest spans of a step: forward 20 ms on average, data 17 ms (rank 1: 30 ms)". A rank that takes longer than the
 // others may wait in there: whose fault that is, the verdict says.
 std::string spans_line(const Summary& summary) {
     std::string text;
     size_t told = 0;
     for (const SummaryRow* row : summary.rows()) {  // the largest sum first
-        if (row->kind != PartKind::kSpan || row->in_steps_ns <= 0 || ++told > kMostNames) {
+        if (row->kind != PartKind::kSpan || row->in_steps_ns <= 0 || holds_steps(row->name) || ++told > kMostNames) {
             continue;
         }
         text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ", row->name,

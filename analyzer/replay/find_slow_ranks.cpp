@@ -220,11 +220,14 @@ class SlowRanks {
                          : of_host   ? class_of_host(search_, first, of_hosts_, cause)
                          : of_hosts_ ? CauseClass::kSlowHost
                                      : class_of_gpu(search_, first, cause);
-        cause.evidence.emplace_back(
-            of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
-                    : "its host makes the calls in time, but its GPU comes to them late");
+        cause.evidence.push_back(
+            !by_spans() ? of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
+                                  : "its host makes the calls in time, but its GPU comes to them late"
+                        : fmt::format("it comes late to span {}, in which the others wait", search_.graph.meets_in));
         search_.add(std::move(cause), amounts_ns);
     }
+
+    bool by_spans() const { return !search_.graph.meets_in.empty(); }
 
     void say_excess(const Suspect& suspect, SlowCause& cause) const {
         const LateShape& shape = suspect.shape;
@@ -245,7 +248,11 @@ class SlowRanks {
 
     // The host was late with its calls for that long, or was busy for longer than its peers. Between short calls the
     // GPU is seen only a look after the host: a host that is busy for longer, and whose GPU keeps up, is late, too.
+    // Spans are the host's.
     bool is_of_host(const Suspect& suspect) const {
+        if (by_spans()) {
+            return true;
+        }
         double all_ns = 0, busy_ns = 0, late_ns = 0, keeps_up_ns = 0;
         for (const size_t r : suspect.ranks) {
             for (size_t s = 0; s < search_.steps(); ++s) {
