@@ -237,8 +237,20 @@ class LogReader {
         marker.span = id;
         marker.extra = task(line);
         marker.site = site(line.place);
+        if (flow.open.empty() && !line.task.empty()) {
+            add_task_name(line, id);
+        }
         flow.open.push_back(id);
         open_.emplace(id, OpenSpan{line.name, line.at_ns});
+    }
+
+    // As python/titantrace/spans.py tells it: about a span that lies in no other one of the task.
+    void add_task_name(const LogLine& line, uint32_t span) {
+        MarkerEntry& marker = add(MarkerKind::kAttribute, line);
+        marker.name = text("task_name");
+        marker.detail = static_cast<uint8_t>(format::AttributeType::kText);
+        marker.text = text(line.task);
+        marker.span = span;
     }
 
     // The innermost of that name; open_.end(): there is none.

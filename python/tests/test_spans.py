@@ -77,7 +77,8 @@ async def main():
     answers = async_items()
     assert [await answers.asend(None), await answers.asend("second")] == ["first", "second"]
     await answers.aclose()
-    assert await asyncio.gather(coroutine(2), coroutine(1)) == [2, 1]
+    tasks = [asyncio.create_task(coroutine(2), name="named"), asyncio.create_task(coroutine(1))]
+    assert await asyncio.gather(*tasks) == [2, 1]
 
 asyncio.run(main())
 print(json.dumps(titantrace.dump()))
@@ -259,6 +260,10 @@ class Spans(package_case.Case):
         outer = {marker["task"]: marker["span"] for marker in self.begins_of("coroutine")}
         self.assertEqual(len(outer), 2)
         self.assertEqual({marker["task"]: marker["parent"] for marker in self.begins_of("inner")}, outer)
+        # Of the outermost span alone the name that the program gave the task is told.
+        (named, name), = [(marker["span"], marker["text"]) for marker in self.markers if marker["name"] == "task_name"]
+        self.assertIn(named, outer.values())
+        self.assertEqual(name, "named")
         self.assertEqual(self.begins_of("between")[0]["task"], 0)
         self.assertEqual(self.begins_of("between")[0]["parent"], 0, "a generator is nobody's outer span")
 

@@ -24,6 +24,7 @@ enum given {
     MARK_FAILURE,  /* of a span by its id, that an exception leaves */
     GET_INNERMOST, /* of the context variable; see spans.py */
     SET_INNERMOST,
+    TELL_TASK, /* the name of the running task, about a span by its id */
     GIVEN
 };
 static PyObject* given[GIVEN];
@@ -170,10 +171,10 @@ static PyObject* forget_places(PyObject* module, PyObject* nothing) {
     return none();
 }
 
-/* --- spans of a task: what its context knows of the innermost one, a list [id, what is known of the one around it] -
- */
+/* --- spans of a task: what its context knows of the innermost one, a list [id, what is known of the one around it,
+ * number of the task] --- */
 
-enum { ID, AROUND };
+enum { ID, AROUND, TASK, KNOWN };
 
 static int has_ended(PyObject* known) {
     return known != Py_None && PyLong_AsUnsignedLongLong(PyList_GetItem(known, ID)) == 0;
@@ -199,15 +200,26 @@ static PyObject* open_in_task(const char* name, titan_mark* mark, uint64_t* id) 
     PyObject* const around = has_ended(innermost) ? open_around(innermost) : innermost;
     mark->parent = around != Py_None ? PyLong_AsUnsignedLongLong(PyList_GetItem(around, ID)) : 0;
     *id = titan_span_open(name, mark);
-    PyObject* const known = PyList_New(2);
+    const int is_outermost = around == Py_None || PyLong_AsUnsignedLongLong(PyList_GetItem(around, TASK)) != mark->task;
+    PyObject* const known = PyList_New(KNOWN);
     PyObject* const number = known != NULL ? PyLong_FromUnsignedLongLong(*id) : NULL;
-    if (number != NULL) {
+    PyObject* const task = number != NULL ? PyLong_FromUnsignedLongLong(mark->task) : NULL;
+    PyObject* told = task != NULL ? none() : NULL;
+    if (told != NULL) {
+        Py_IncRef(number);
         Py_IncRef(around);
         PyList_SetItem(known, ID, number);
         PyList_SetItem(known, AROUND, around);
+        PyList_SetItem(known, TASK, task);
     }
     Py_DecRef(innermost);
-    PyObject* const token = number != NULL ? PyObject_CallFunctionObjArgs(given[SET_INNERMOST], known, NULL) : NULL;
+    if (told != NULL && is_outermost && *id != 0) {
+        Py_DecRef(told);
+        told = PyObject_CallFunctionObjArgs(given[TELL_TASK], number, NULL);
+    }
+    Py_DecRef(number);
+    PyObject* const token = told != NULL ? PyObject_CallFunctionObjArgs(given[SET_INNERMOST], known, NULL) : NULL;
+    Py_DecRef(told);
     if (token == NULL) {
         Py_DecRef(known);
         return NULL;

@@ -1,10 +1,11 @@
 """What the bridges share."""
 import contextlib
 import functools
+import os
 from typing import Any, Callable, Dict, Generic, Hashable, Mapping, TypeVar
 
 from . import tracer
-from .spans import current_task, marks_now
+from .spans import current_task, marks_now, tell_task
 from .values import text_of
 
 # The tracer holds as many open spans. One that its library never ends is forgotten here when this many are newer.
@@ -50,8 +51,29 @@ def numbers_of(values: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def plain(value: object) -> object:
-    """As one attribute or label: a list by its items."""
+    """As one attribute or label: a list by its items, a truth as in JSON."""
+    if type(value) is bool:
+        return "true" if value else "false"
     return ",".join(map(text_of, value)) if type(value) is list or type(value) is tuple else value
+
+
+_told_by: Dict[str, str] = {}  # the library whose bridge tells the open span of that name
+os.register_at_fork(after_in_child=_told_by.clear)
+
+
+def is_told(name: str, library: str) -> bool:
+    """Whether another library's bridge has a span of that name open: of two that tell the same, as Lightning and
+    one-logger's callback in it, one is recorded."""
+    return _told_by.get(name, library) != library
+
+
+def begin_telling(name: str, library: str) -> None:
+    _told_by[name] = library
+
+
+def end_telling(name: str, library: str) -> None:
+    if _told_by.get(name) == library:
+        del _told_by[name]
 
 
 def open_span(name: str, place: tracer.Place, parent: int = 0, time_ns: int = 0,
@@ -59,8 +81,11 @@ def open_span(name: str, place: tracer.Place, parent: int = 0, time_ns: int = 0,
     """The id of a span that the bridge ends itself, of the running task or the thread."""
     task = current_task()
     is_here_and_now = task == 0 and parent == 0 and time_ns == 0
-    return tracer.span_open(tracer.to_bytes(name),
-                            place[1] if is_here_and_now else tracer.mark_of(place[0], task, parent, time_ns, clock))
+    opened = tracer.span_open(tracer.to_bytes(name),
+                              place[1] if is_here_and_now else tracer.mark_of(place[0], task, parent, time_ns, clock))
+    if task != 0 and parent == 0 and opened:
+        tell_task(opened)
+    return opened
 
 
 class OpenSpans(Generic[_About]):

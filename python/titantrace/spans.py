@@ -9,15 +9,18 @@ import itertools
 import sys
 from contextvars import ContextVar
 from types import FunctionType, TracebackType
-from typing import Any, AsyncGenerator, Callable, Dict, Generator, Iterator, List, Optional, Type, TypeVar, Union
+from typing import Any, AsyncGenerator, Callable, Dict, Generator, Iterator, List, Optional, Set, Type, TypeVar, Union
 
 from . import native, tracer
 from .values import is_of_python, name_of_callable, names_in, plain_of, text_of_error
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
-# The span that opened last in the task: its id, 0 once it has ended, and the same of the span around it.
+# The span that opened last in the task: its id, 0 once it has ended, the same of the span around it, and the number of
+# its task. A task begins with what is known in the one that makes it.
 _innermost: ContextVar[Optional[List[Any]]] = ContextVar("titantrace_span", default=None)
+_task_names: Set[bytes] = set()
+_MOST_TASK_NAMES = 1024
 # Generators are numbered from here on: addresses, which number the tasks, are smaller.
 _generators = itertools.count(1 << 63)
 
@@ -33,6 +36,24 @@ def current_task() -> int:
         return id(asyncio["current_task"](loop)) if loop is not None else 0
     except (KeyError, RuntimeError):  # it is being imported; no loop, after all
         return 0
+
+
+def tell_task(opened: int) -> None:
+    """The name that the program gave the running task, about a span that lies in no other one of the task: numbers of
+    tasks are used again and say nothing to people. asyncio's own, Task-7, say no more, and would fill the table of
+    texts; so would names without end."""
+    try:
+        asyncio = names_in("asyncio")
+        task, kind = asyncio["current_task"](), asyncio["Task"]
+        if not issubclass(type(task), kind):
+            return
+        name = tracer.to_bytes(kind.get_name(task))  # its class may have a get_name of its own
+        is_told = name in _task_names or len(_task_names) < _MOST_TASK_NAMES
+        if is_told and not (name.startswith(b"Task-") and name[5:].isdigit()):
+            _task_names.add(name)
+            tracer.attribute_text(opened, b"task_name", name)
+    except (KeyError, RuntimeError, *tracer.OWN_ERRORS):
+        pass
 
 
 def marks_now() -> bool:
@@ -104,8 +125,10 @@ class _Open:
         if attributes and self.id:
             add_attributes(self.id, attributes)
 
-    def become_innermost(self, around: Optional[List[Any]]) -> None:
-        self._in_task = [self.id, around]
+    def become_innermost(self, around: Optional[List[Any]], task: int) -> None:
+        if self.id and (around is None or around[2] != task):
+            tell_task(self.id)
+        self._in_task = [self.id, around, task]
         _innermost.set(self._in_task)
 
     def __enter__(self) -> "_Open":
@@ -149,7 +172,7 @@ class Span:
             around = _open_from(_innermost.get()) if task != 0 else None
             opened = _Open(self._name, self._attributes, place, task, around)
             if task != 0:
-                opened.become_innermost(around)
+                opened.become_innermost(around, task)
         except tracer.OWN_ERRORS:
             pass
         return opened
@@ -279,4 +302,4 @@ def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: obj
 
 
 span = native.faster(span, make_again, add_attributes, tracer.number_of_place, marks_now, mark_failure, _innermost.get,
-                     _innermost.set)
+                     _innermost.set, tell_task)

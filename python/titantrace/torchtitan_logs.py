@@ -3,23 +3,27 @@ own timeline (gantt_generator) and the boards that people have built on them. On
 import json
 import os
 import time
-from typing import Any, Dict, IO, List, Optional, Tuple
+from typing import Any, Dict, IO, Iterator, List, Optional, Tuple
 
 from . import private_file
 from .analyzer import Analyzer, Row, Unusable
 
 _ROLE_LABEL = "role"  # torchtitan calls it source
 _NO_ROLE = "training"
+_TASK_NAME = "task_name"
 _SUFFIXES = {"span_begin": "_start", "span_end": "_end", "error": "_error"}
 
 
 class _Rank:
     """What the lines of a rank depend on."""
 
-    def __init__(self, rank: int, source: str) -> None:
+    def __init__(self, rank: int, source: str, process: Row) -> None:
         self.rank, self.source = rank, source
+        self.process = process  # what its lines say of it
         self.main_thread: Optional[int] = None
         self.tags: List[str] = []
+        self.tasks: Dict[int, str] = {}  # their names, by number
+        self.relative_step: Optional[int] = None
         self.open: Dict[int, Tuple[str, int, str]] = {}  # span: name, begin, task
         self.lines = 0
         self.newest_ms: Optional[float] = None
@@ -27,18 +31,21 @@ class _Rank:
     def _task(self, row: Row) -> str:
         # Its timeline pairs begins and ends by file and task alone: other threads need a task of their own.
         if row.get("task"):
-            return f"Task-{row['task']}"
+            return self.tasks.get(row["task"], f"Task-{row['task']}")
         return "" if row["thread"] == self.main_thread else f"Thread-{row['thread']}"
 
-    def line(self, row: Row) -> Optional[Dict[str, Any]]:
-        """None: torchtitan writes nothing of that kind."""
+    def line(self, row: Row, following: Optional[Row]) -> Optional[Dict[str, Any]]:
+        """None: torchtitan writes nothing of that kind. The name of a task follows the begin of its outermost span."""
         kind, name = row["marker"], row["name"]
         self.main_thread = row["thread"] if self.main_thread is None else self.main_thread
         if kind == "step":
-            self.tags = []
+            self.tags, self.relative_step = [], row.get("relative_step")
         elif kind == "step_tag":
             self.tags.append(name)
         told: Dict[str, Any] = {"log_type": "event", "event_name": name}
+        if kind == "span_begin" and following is not None and (
+                (following["marker"], following["name"], following["span"]) == ("attribute", _TASK_NAME, row["span"])):
+            self.tasks[row["task"]] = following["text"]
         task = self._task(row)
         if kind == "span_begin":
             self.open[row["span"]] = (name, row["realtime_ns"], task)
@@ -62,14 +69,15 @@ class _Rank:
         place, _, function = (row.get("called_at") or "").partition(" ")
         common: Dict[str, Any] = {
             "delta_ms": 0.0 if self.newest_ms is None else now_ms - self.newest_ms, "tid": row["thread"],
-            "rank": self.rank, "global_rank": self.rank, "source": self.source,
+            "rank": self.rank, "global_rank": self.rank, "source": self.source, **self.process,
             "time": row["realtime_ns"] // 10**9, "time_ms": row["realtime_ns"] // 10**6,
             "time_us": row["realtime_ns"] // 1000, "caller": f"{place}:{function}" if function else place,
+            "log_file": place.partition(":")[0], "log_function": function,
             "logger_name": "titantrace", "log_level": "INFO", "seq_id": self.lines, "message": ""}
         if row["step"] >= 0:
             common["step"] = row["step"]
-        if row.get("relative_step") is not None:
-            common["relative_step"] = row["relative_step"]
+        if self.relative_step is not None:
+            common["relative_step"] = self.relative_step
         if self.tags:
             common["step_tags"] = list(self.tags)
         if task:
@@ -84,23 +92,33 @@ def _finite(value: Any) -> Optional[float]:
     return None if value is None or isinstance(value, str) else float(value)
 
 
+def _with_following(rows: Iterator[Row]) -> Iterator[Tuple[Row, Optional[Row]]]:
+    row = next(rows, None)
+    while row is not None:
+        following = next(rows, None)
+        yield row, following
+        row = following
+
+
 def write(analyzer: Analyzer, directory: str) -> int:
     """Returns how many lines were written."""
     roles = {row["rank"]: row["text"] for row in analyzer.records("show", "--labels") if row["name"] == _ROLE_LABEL}
+    processes = {row.pop("rank"): row for row in analyzer.sql("SELECT rank, host AS host_name, pid FROM ranks")}
     started = time.strftime("%Y%m%d-%H%M%S")
     rank: Optional[_Rank] = None
     file: Optional[IO[str]] = None
     written = 0
     try:
         os.makedirs(directory, exist_ok=True)
-        for row in analyzer.records("show", "--markers"):  # rank after rank, by time
+        # Rank after rank, by time.
+        for row, following in _with_following(analyzer.records("show", "--markers")):
             if rank is None or row["rank"] != rank.rank:
                 if file is not None:
                     file.close()
-                rank = _Rank(row["rank"], roles.get(row["rank"], _NO_ROLE))
+                rank = _Rank(row["rank"], roles.get(row["rank"], _NO_ROLE), processes.get(row["rank"], {}))
                 name = f"{rank.source.replace('/', '_')}.global_rank_{rank.rank}.{started}-TITANT.jsonl"
                 file = os.fdopen(private_file.create(os.path.join(directory, name)), "w", encoding="utf-8")
-            line = rank.line(row)
+            line = rank.line(row, following)
             if line is not None and file is not None:
                 file.write(json.dumps(line) + "\n")
                 written += 1

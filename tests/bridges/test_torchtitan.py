@@ -37,7 +37,7 @@ except ValueError:
     pass
 
 async def main():
-    await asyncio.gather(rollout(3), rollout(1))
+    await asyncio.gather(*(asyncio.create_task(rollout(n), name=f"rollout-{n}") for n in (3, 1)))
 asyncio.run(main())
 
 # An asynchronous checkpoint beside the step: torchtitan's own analysis swaps the two durations.
@@ -212,8 +212,10 @@ class Torchtitan(bridge_case.Case):
                          ("ValueError: no data", told["span_begin", "eval"]["span"]))
         for kind, name in (("span_begin", "step"), ("metric", "loss"), ("event", "training_start")):
             self.assertRegex(told[kind, name]["called_at"], r"^<string>:\d+ (<module>|forward_backward)$")
-        self.assertEqual([(marker["name"], marker["text"], begun[marker["span"]]["name"]) for marker in markers
-                          if marker["marker"] == "attribute"], [("description", "the optimizer", "optim")])
+        facts = [(marker["name"], marker["text"], begun[marker["span"]]["name"]) for marker in markers
+                 if marker["marker"] == "attribute"]
+        self.assertEqual(facts[0], ("description", "the optimizer", "optim"))
+        self.assertEqual(set(facts[1:]), {("task_name", f"rollout-{n}", "rollout") for n in (3, 1)})
 
     def test_in_the_place_of_the_logger(self):
         self.check("replace")
