@@ -4,7 +4,7 @@ import time
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from . import tracer
-from .bridges import open_span
+from .bridges import begin_telling, end_telling, is_told, open_span
 from .spans import add_attributes, mark_error
 from .values import number_of
 
@@ -42,11 +42,15 @@ class Stack:
     def __contains__(self, name: str) -> bool:
         return any(name == known for known, _ in self._opened())
 
+    def is_told(self, name: str) -> bool:
+        return is_told(name, self._library)
+
     def begin(self, name: str, **attributes: object) -> None:
         """Opens it inside those that are open; nothing where one of that name is."""
-        if name in self:
+        if name in self or self.is_told(name):
             return
         opened = open_span(name, self.place())
+        begin_telling(name, self._library)
         self._open.append((name, opened))
         if opened:
             add_attributes(opened, attributes)
@@ -54,7 +58,7 @@ class Stack:
     def end(self, name: str) -> None:
         """Closes it, with what was left open inside; nothing where it is not open."""
         while name in self:
-            tracer.span_close(self._open.pop()[1], None)
+            self._close_innermost()
 
     def complete(self, name: str, begun_ns: int) -> None:
         """A span that ends now, of which nothing was known when it began."""
@@ -66,7 +70,12 @@ class Stack:
         if error is not None and opened:
             mark_error(opened[-1][1], error)
         while opened:
-            tracer.span_close(opened.pop()[1], None)
+            self._close_innermost()
+
+    def _close_innermost(self) -> None:
+        name, opened = self._open.pop()
+        tracer.span_close(opened, None)
+        end_telling(name, self._library)
 
 
 def subclass(module: Dict[str, Any], name: str, part: type, base: type) -> type:

@@ -8,14 +8,24 @@
 Steps count as theirs do in logs and checkpoints: the first is 1. The Trainer has no callback between its forward and
 its backward pass, none when an exception ends it, and none when it loads a checkpoint.
 """
+import weakref
 from typing import Any, Dict, Optional
 
 from . import tracer
-from .bridges import harmless
+from .bridges import harmless, quietly
 from .callbacks import Stack, host_values, now_ns, subclass
 from .markers import label, mark_metrics, step
 
 _MOST_LABELS = 32  # of an Accelerator's configuration
+
+
+# States of Trainers that have a callback of ours, by their addresses.
+_followed: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
+
+
+def follows(state: Any) -> bool:
+    """Whether spans are made of what the Trainer with that state does."""
+    return state is not None and _followed.get(id(state)) is state
 
 
 class _Callback:
@@ -30,6 +40,7 @@ class _Callback:
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._spans.end_all()  # of a run that an exception ended
         self._first = state.global_step
+        quietly(_followed.__setitem__, id(state), state)
         if args.run_name:
             label("run_name", args.run_name)
         self._spans.begin("training_loop", global_step=state.global_step, max_steps=state.max_steps)

@@ -20,6 +20,7 @@ from .bridges import harmless
 from .callbacks import Stack, host_values, subclass
 from .markers import mark_event, mark_metrics, step
 
+_ITERATION = "training_single_iteration"
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
@@ -140,14 +141,14 @@ class _Callback:
 
     @harmless
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        if self._listens_to and trainer.global_step != self._step:
+        if self._listens_to and trainer.global_step != self._step and not self._spans.is_told(_ITERATION):
             self._step = trainer.global_step
             step(trainer.global_step, trainer.global_step - self._first + 1)
-        self._begin("training_single_iteration", batch_idx=batch_idx)
+        self._begin(_ITERATION, batch_idx=batch_idx)
 
     @harmless
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        self._end("training_single_iteration", trainer)
+        self._end(_ITERATION, trainer)
 
     @harmless
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
@@ -205,7 +206,7 @@ class _Callback:
     def _end(self, name: str, trainer: Any) -> None:
         """A span after which there are new metrics."""
         if self._listens_to:
-            self._mark_metrics(trainer, of_step=name == "training_single_iteration")
+            self._mark_metrics(trainer, of_step=name == _ITERATION)
             self._spans.end(name)
 
 

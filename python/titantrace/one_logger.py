@@ -11,14 +11,15 @@ import functools
 import importlib
 import sys
 import warnings
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from . import tracer
-from .bridges import OpenSpans, harmless, hook, numbers_of, open_span, plain
+from .bridges import OpenSpans, begin_telling, end_telling, harmless, hook, is_told, numbers_of, open_span, plain
 from .markers import label, mark_event, mark_metrics, step
 from .spans import add_attributes, mark_error
 
 _OURS_AND_THEIRS = frozenset(("titantrace", "nv_one_logger", "contextlib"))
+_LIBRARY = "nv_one_logger"
 _CONTEXT_MANAGERS = "nv_one_logger.training_telemetry.api.context"
 _ITERATION = "training_single_iteration"
 # Attributes that are the time of the span or event itself, and those that are no measurements.
@@ -45,12 +46,21 @@ def _values(*attributes: Any) -> Dict[str, Any]:
 
 
 def _tell_label(key: str, value: Any) -> None:
-    label(key, str(value).lower() if isinstance(value, bool) else plain(value))
+    label(key, plain(value))
 
 
 def _tell_metadata(config: Any) -> None:
     for key, value in (getattr(config, "custom_metadata", None) or {}).items():
         _tell_label(key, value)
+
+
+def _tell_work(facts: Mapping[str, Any]) -> None:
+    """Of a step, for tokens per second and MFU: one-logger tells samples and their FLOPs."""
+    batch, length, flops = (facts.get(name) for name in ("global_batch_size", "seq_length", "flops_per_sample"))
+    if batch and length:
+        label("tokens_per_step", batch * length)
+        if flops:
+            label("flops_per_token", flops / length)
 
 
 def _config() -> Any:
@@ -83,6 +93,9 @@ def _started(recorder: Any, span: Any, *_: Any, **__: Any) -> None:
     if span is None:  # one-logger has switched itself off
         return
     _label_run()
+    if is_told(span.name_str, _LIBRARY):
+        return
+    begin_telling(span.name_str, _LIBRARY)
     _follow_iterations(recorder, span.name_str)
     parent = _open.get(span.parent_span.id) if span.parent_span is not None else 0
     marked = open_span(span.name_str, tracer.place_outside(_OURS_AND_THEIRS), parent,
@@ -101,14 +114,31 @@ def _error_passing_by() -> Optional[BaseException]:
 
 @harmless
 def _stopped(recorder: Any, result: None, span: Any, *_: Any, **__: Any) -> None:
+    end_telling(span.name_str, _LIBRARY)
     marked = _open.pop(span.id)
     if marked == 0:
         return
     error, stop = _error_passing_by(), span.stop_event
     if error is not None:
         mark_error(marked, error)
-    add_attributes(marked, _values(span.updated_attributes, *([stop.attributes] if stop is not None else [])))
+    if stop is not None:
+        add_attributes(marked, _values(stop.attributes))
     tracer.span_close(marked, _mark_at(stop.timestamp)[1] if stop is not None else None)
+
+
+@harmless
+def _described(span: Any, result: Any, name: str, value: Any) -> None:
+    """At once: a rank that hangs in the span never ends it."""
+    marked = _open.get(span.id)
+    if marked != 0 and name not in _TIMES:
+        add_attributes(marked, {name: plain(value)})
+
+
+@harmless
+def _described_by(span: Any, result: None, attributes: Any) -> None:
+    marked = _open.get(span.id)
+    if marked != 0:
+        add_attributes(marked, _values(attributes))
 
 
 def _reduction(name: str) -> Optional[str]:
@@ -136,6 +166,7 @@ def _told(recorder: Any, result: Any, span: Any, event: Any) -> None:
         _tell_metadata(_config())
     elif name == "update_training_telemetry_config":
         _tell_metadata(_config().telemetry_config)
+        _tell_work(facts)
     if name in ("one_logger_initialization", "update_training_telemetry_config"):
         for key in _LABELS.keys() & facts.keys():
             _tell_label(_LABELS[key], facts[key])
@@ -173,12 +204,15 @@ def install() -> None:
         return
     try:
         recorder = importlib.import_module("nv_one_logger.recorder.default_recorder").DefaultRecorder
+        span = importlib.import_module("nv_one_logger.core.span").Span
     except (AttributeError, ImportError) as error:
         warnings.warn(f"titantrace.one_logger records nothing: {error}", RuntimeWarning, stacklevel=2)
         return
     for name, tell in (("start", _started), ("stop", _stopped), ("event", _told), ("error", _failed),
                        ("telemetry_data_error", _broke)):
         hook(recorder, name, functools.partial(_following, tell))
+    for name, tell in (("add_attribute", _described), ("add_attributes", _described_by)):
+        hook(span, name, functools.partial(_following, tell))
 
 
 def _nothing(*_: object) -> None:

@@ -27,7 +27,8 @@ from .spans import Span, mark_error
 _LIBRARY = "oumi.performance.telemetry"
 _SPANS_OF_TRAINER = {"evaluate": "validation_loop", "save_state": "checkpoint_save_sync",
                      "_load_from_checkpoint": "load_from_checkpoint"}
-# .timers: those that TelemetryCallback starts while a step begins, until it has begun; .begun: those of the newest step
+# .timers: those that TelemetryCallback starts while a step begins, until it has begun; .begun: those of the newest
+# step; .is_told: it starts those of spans that are on record already
 _held = threading.local()
 
 
@@ -44,6 +45,8 @@ def _open_of(timer: Any) -> List[Tuple[int, int]]:
 
 @harmless
 def _begin(timer: Any, place: tracer.Place) -> None:
+    if getattr(_held, "is_told", False):
+        return
     if getattr(_held, "timers", None) is not None:
         _held.timers.append((timer, place))
     else:
@@ -152,6 +155,17 @@ def _step_outermost(original: Callable[..., Any]) -> Callable[..., Any]:
     return on_step_begin
 
 
+def _once(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Of the Trainers of transformers, huggingface.TitanCallback has made the spans of epochs, steps and microsteps."""
+    def tell(callback: Any, args: Any, state: Any = None, *arguments: Any, **named: Any) -> Any:
+        _held.is_told = huggingface.follows(state)
+        try:
+            return original(callback, args, state, *arguments, **named)
+        finally:
+            _held.is_told = False
+    return tell
+
+
 def _train_epoch(original: Callable[..., Any]) -> Callable[..., Any]:
     """At the end of an epoch a step begins for which there is no batch: TelemetryCallback's timers of it go on until
     the next epoch, through evaluation. Their spans end here."""
@@ -223,7 +237,9 @@ def _install_in_trainer() -> None:
     trainer = getattr(sys.modules.get("oumi.core.trainers.oumi_trainer"), "Trainer", None)
     callback = getattr(sys.modules.get("oumi.core.callbacks.telemetry_callback"), "TelemetryCallback", None)
     if callback is not None:
-        hook(callback, "on_step_begin", _step_outermost)
+        hook(callback, "on_step_begin", lambda original: _once(_step_outermost(original)))
+        for event in ("on_substep_end", "on_epoch_begin"):
+            hook(callback, event, _once)
     if trainer is not None:
         hook(trainer, "train", _steps.train)
         hook(trainer, "_process_callbacks", _steps.process_callbacks)

@@ -48,8 +48,16 @@ directory = os.environ["TITANTRACE_DIR"] + "-checkpoints"
 
 TRAINER = START + MODEL + """
 import transformers, titantrace.huggingface
-if os.environ["BY"] == "install":
+ours = lambda: []
+if os.environ["BY"] == "callback":
+    ours = lambda: [titantrace.huggingface.TitanCallback()]
+elif os.environ["BY"] == "install":
     titantrace.huggingface.install()
+else:  # Oumi's, which runs these Trainers, too
+    import titantrace.oumi
+    titantrace.oumi.install()
+    from oumi.core.callbacks.telemetry_callback import TelemetryCallback
+    ours = lambda: [TelemetryCallback(skip_first_steps=0)]
 class Fails(transformers.TrainerCallback):
     def on_step_end(self, args, state, control, **_):
         raise ValueError("of the program")
@@ -58,9 +66,8 @@ def train(steps, resume=None, callbacks=()):
         directory, per_device_train_batch_size=2, per_device_eval_batch_size=3, gradient_accumulation_steps=2,
         max_steps=steps, logging_steps=1, eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2,
         report_to=[], use_cpu=True, run_name="tiny", disable_tqdm=True)
-    ours = [titantrace.huggingface.TitanCallback()] if os.environ["BY"] == "callback" else []
     trainer = transformers.Trainer(Net(), args, train_dataset=data(12), eval_dataset=data(6),
-                                   callbacks=ours + list(callbacks))
+                                   callbacks=ours() + list(callbacks))
     trainer.train(resume_from_checkpoint=resume)
     return [logs for logs in trainer.state.log_history if "loss" in logs], trainer
 def result(trained):
@@ -146,6 +153,10 @@ class HuggingFace(bridge_case.Case):
 
     def test_every_trainer(self):
         self.check_trainer("install")
+
+    def test_beside_the_callback_of_oumi(self):
+        """It has timers of the same: spans are told once."""
+        self.check_trainer("oumi")
 
     def test_an_accelerator(self):
         markers, (losses,) = self.recorded(ACCELERATOR)

@@ -48,7 +48,8 @@ provider.configure_provider()
 began = time.time() * 1000
 callbacks.on_app_start(start_time_msec=began - 30000)
 TrainingTelemetryProvider.instance().set_training_telemetry_config(TrainingTelemetryConfig(
-    perf_tag_or_fn=["small", "h100"], global_batch_size_or_fn=32, log_every_n_train_iterations=2,
+    perf_tag_or_fn=["small", "h100"], global_batch_size_or_fn=32, seq_length_or_fn=128,
+    flops_per_sample_or_fn=640, log_every_n_train_iterations=2,
     save_checkpoint_strategy=CheckPointStrategy.ASYNC))
 callbacks.on_model_init_start(start_time_msec=began - 20000)
 callbacks.on_model_init_end(finish_time_msec=began - 15000)
@@ -229,10 +230,15 @@ class OneLogger(bridge_case.Case):
     def check_facts(self, markers):
         labels = {marker["name"]: marker["text"] for marker in markers if marker["marker"] == "label"}
         self.assertLessEqual({("application", "example"), ("session_tag", "session-7"), ("perf_tag", "small,h100"),
-                              ("baseline", "false"), ("team", "vision")}, labels.items())
+                              ("baseline", "false"), ("team", "vision"), ("tokens_per_step", "4096"),
+                              ("flops_per_token", "5.0")}, labels.items())
         facts = bridge_case.facts_of(markers)
         self.assertEqual(facts["loss_calculation", "mine"], 7)
+        self.assertEqual(facts["one_logger_initialization", "is_baseline_run"], "false")
         self.assertEqual(facts["training_loop", "flavour"], "vanilla")
+        first = next(marker for marker in markers if marker["name"] == "flavour")
+        self.assertLess(first["ticks"], bridge_case.by_name(markers)["span_begin", "loss_calculation"]["ticks"],
+                        "it is told when it is added, not when the span ends")
         self.assertEqual(facts["training_loop", "train_iterations_start"], 10)
         self.assertEqual(facts["checkpoint_save_async", "current_iteration"], 14)
         self.assertEqual(facts["rebalanced", "bytes"], 5)

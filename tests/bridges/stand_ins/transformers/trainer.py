@@ -31,6 +31,10 @@ class TrainingArguments(types.SimpleNamespace):
         super().__init__(output_dir=output_dir, **given)
 
 
+class TrainerState(types.SimpleNamespace):
+    pass
+
+
 def batches(data, size):
     return [[data[i] for i in range(at, min(at + size, len(data)))] for at in range(0, len(data), size)]
 
@@ -41,7 +45,7 @@ class Trainer:
         self.callbacks = [made() if isinstance(made, type) else made for made in DEFAULT_CALLBACKS + (callbacks or [])]
         self.control = types.SimpleNamespace(should_log=False, should_evaluate=False, should_save=False,
                                              should_epoch_stop=False, should_training_stop=False)
-        self.state = types.SimpleNamespace(global_step=0, epoch=0, max_steps=args.max_steps, log_history=[])
+        self.state = TrainerState(global_step=0, epoch=0, max_steps=args.max_steps, log_history=[])
         self.tell("on_init_end")
 
     def tell(self, event, *done, **more):

@@ -36,6 +36,9 @@ class Span:
     def add_attribute(self, name, value):
         self.updated_attributes.add(name, value)
 
+    def add_attributes(self, attributes):
+        self.updated_attributes.update(attributes)
+
     def stop(self, attributes, stop_time):
         self.stop_event = Event.create("span_stop", attributes, stop_time)
         self.events.append(self.stop_event)

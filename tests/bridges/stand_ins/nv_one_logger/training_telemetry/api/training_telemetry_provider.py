@@ -60,4 +60,6 @@ class TrainingTelemetryProvider:
     def set_training_telemetry_config(self, training_telemetry_config):
         self.config.telemetry_config = training_telemetry_config
         application, = self.recorder.get_active_spans_by_name("application")
-        self.recorder.tell(application, "update_training_telemetry_config", perf_tag=training_telemetry_config.perf_tag)
+        told = {name: value for name in ("perf_tag", "global_batch_size", "seq_length", "flops_per_sample")
+                if (value := getattr(training_telemetry_config, name)) is not None}
+        self.recorder.tell(application, "update_training_telemetry_config", **told)

@@ -1,9 +1,10 @@
 import sys
 
+import transformers
 from oumi.performance.telemetry import TelemetryTracker
 
 
-class TelemetryCallback:
+class TelemetryCallback(transformers.TrainerCallback):
     def __init__(self, skip_first_steps=1):
         self._telemetry = TelemetryTracker()
         self._running = {}
@@ -24,6 +25,17 @@ class TelemetryCallback:
             for name in ("microsteps", "steps"):
                 self._complete(name)
                 self._start(name)
+
+    def on_substep_end(self, args, state=None, control=None, **_):
+        if self._step > self._skip:
+            self._complete("microsteps")
+            self._start("microsteps")
+
+    def on_epoch_begin(self, args, state=None, control=None, **_):
+        self._start("epochs")
+
+    def on_epoch_end(self, args, state=None, control=None, **_):
+        self._complete("epochs")
 
     def on_step_end(self, args, state=None, control=None, **_):
         self._complete("microsteps")
