@@ -51,14 +51,19 @@ class Analyzer:
         whole: Row = json.loads("".join(self.lines(command)))
         return whole
 
+    def sql(self, query: str) -> List[Row]:
+        """Says nothing where nothing is on record: Unusable."""
+        lines = self._listed("sql", [*self._paths, query], stderr=subprocess.DEVNULL)
+        return [json.loads(line) for line in lines]
+
     def fields(self) -> List[Row]:
         """The table of fields: what `show` lists, key by key."""
         return [json.loads(line) for line in self._listed("fields", [])]
 
-    def _listed(self, command: str, arguments: List[str]) -> Iterator[str]:
+    def _listed(self, command: str, arguments: List[str], stderr: Optional[int] = None) -> Iterator[str]:
         try:
             running = subprocess.Popen([self._program, command, *arguments, "--json"], stdout=subprocess.PIPE,
-                                       encoding="utf-8", errors="replace")
+                                       stderr=stderr, encoding="utf-8", errors="replace")
         except OSError as error:
             raise Unusable(f"titan-analyze does not start: {error}") from error
         with running:

@@ -4,9 +4,9 @@ import argparse
 import math
 import os
 import sys
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, Iterable, List, Set, Tuple, Union
 
-from . import flight_recorder, openmetrics, otlp, tables, torchtitan_logs
+from . import flight_recorder, follow, openmetrics, otlp, tables, torchtitan_logs
 from .analyzer import Analyzer, Row, Unusable, package
 from .said import say
 
@@ -14,6 +14,7 @@ Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest m
 
 WRITTEN, NOTHING, UNUSABLE = 0, 1, 2
 _BEFORE_STEPS = -1
+_FOLLOW_S = 30.0
 _RANKS_OF_LABELS = "0-63"  # what labels these agree on is the run's
 
 _HELP = """--tensorboard, --wandb: each metric becomes a scalar of its name at each step, joined over the ranks as the
@@ -21,6 +22,10 @@ program said (titantrace.metric with reduce=): those that it said not to join be
 (highest)". Where ranks were in a step and did not report a metric, or their markers of that step are overwritten,
 "ranks reported/NAME" says how many are in the value. NaN and infinity are kept. Labels on which all ranks agree
 (titantrace.label) become hyperparameters, or the run's config.
+
+With --follow they are fed while the job runs, from the rings of this node and the journals of all: each step once no
+rank is in it any more, which ranks of other nodes tell once a minute (TITANTRACE_JOURNAL_S). A restart goes on where
+the run was; steps that it does again are not told twice.
 
 --parquet, --arrow, --sqlite, --jsonl: a table for each kind of record: calls, markers, cuda_calls, work, health, labels
 and so on; titan-analyze fields describes them. Lists are JSON in a text.
@@ -41,6 +46,7 @@ out: reduction and root, streams, steps and spans, creation of communicators.
 _EPILOG = """examples:
   python -m titantrace.export --tensorboard runs/llama dumps/     then: tensorboard --logdir runs
   python -m titantrace.export --wandb my-project --offline dumps/ then: wandb sync wandb/offline-run-*
+  python -m titantrace.export --tensorboard runs/llama --follow dumps/   while the job runs
   python -m titantrace.export --parquet records/ dumps/           then: duckdb -c "FROM 'records/calls.parquet'"
   python -m titantrace.export --sqlite records.db dumps/          then: sqlite3 records.db "SELECT * FROM fields"
   python -m titantrace.export --otlp spans.json dumps/            then: a collector with the receiver otlpjsonfile
@@ -82,48 +88,70 @@ def points_of(rows: List[Row]) -> Points:
     return [(step, moments[step], values) for step, values in sorted(points.items())]
 
 
-def write_tensorboard(directory: str, points: Points, labels: Dict[str, str]) -> str:
+class _TensorBoard:
     """By TensorBoard's own writer, which keeps names as they are."""
-    files = package("tensorboard.summary.writer.event_file_writer", "tensorboard")
-    protocol = package("tensorboard.compat.proto.event_pb2", "tensorboard")
-    summaries = package("tensorboard.compat.proto.summary_pb2", "tensorboard")
-    hparams = package("tensorboard.plugins.hparams.summary_v2", "tensorboard")
-    if os.path.isdir(directory) and any(".tfevents." in name for name in os.listdir(directory)):
-        raise Unusable(f"{directory} already holds a run of TensorBoard: give a directory of its own to each")
-    try:
-        writer = files.EventFileWriter(directory)
-    except OSError as error:
-        raise Unusable(f"{directory}: {error.strerror}") from error
-    if labels:
-        metrics = sorted({name for _, _, values in points for name in values})
-        for summary in (hparams.hparams_config_pb(hparams=[hparams.HParam(name) for name in labels],
-                                                  metrics=[hparams.Metric(name) for name in metrics]),
-                        hparams.hparams_pb(labels, trial_id=os.path.basename(os.path.abspath(directory)))):
-            writer.add_event(protocol.Event(wall_time=points[0][1], summary=summary))
-    for step, moment, values in points:
-        scalars = [summaries.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        writer.add_event(protocol.Event(wall_time=moment, step=step, summary=summaries.Summary(value=scalars)))
-    writer.close()
-    return directory
+
+    def __init__(self, directory: str, points: Points, labels: Dict[str, str]) -> None:
+        self.place = directory
+        files = package("tensorboard.summary.writer.event_file_writer", "tensorboard")
+        self._protocol = package("tensorboard.compat.proto.event_pb2", "tensorboard")
+        self._summaries = package("tensorboard.compat.proto.summary_pb2", "tensorboard")
+        hparams = package("tensorboard.plugins.hparams.summary_v2", "tensorboard")
+        if os.path.isdir(directory) and any(".tfevents." in name for name in os.listdir(directory)):
+            raise Unusable(f"{directory} already holds a run of TensorBoard: give a directory of its own to each")
+        try:
+            self._writer = files.EventFileWriter(directory)
+        except OSError as error:
+            raise Unusable(f"{directory}: {error.strerror}") from error
+        if labels:
+            metrics = sorted({name for _, _, values in points for name in values})
+            for summary in (hparams.hparams_config_pb(hparams=[hparams.HParam(name) for name in labels],
+                                                      metrics=[hparams.Metric(name) for name in metrics]),
+                            hparams.hparams_pb(labels, trial_id=os.path.basename(os.path.abspath(directory)))):
+                self._writer.add_event(self._protocol.Event(wall_time=points[0][1], summary=summary))
+
+    def add(self, points: Points) -> None:
+        for step, moment, values in points:
+            scalars = [self._summaries.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+            self._writer.add_event(self._protocol.Event(wall_time=moment, step=step,
+                                                        summary=self._summaries.Summary(value=scalars)))
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
 
 
-def write_wandb(project: str, is_offline: bool, points: Points, labels: Dict[str, str]) -> str:
+class _Wandb:
     """A run's steps are ours; what was reported before the first one is in its summary."""
-    wandb = package("wandb", "wandb")
-    settings = wandb.Settings(console="off", disable_code=True, disable_git=True, x_disable_meta=True,
-                              x_disable_stats=True)  # this machine and program are not what ran
-    try:
-        with wandb.init(project=project, config=labels, mode="offline" if is_offline else "online",
-                        settings=settings) as run:
-            for step, moment, values in points:
-                if step == _BEFORE_STEPS:
-                    run.summary.update(values)
-                else:
-                    run.log({**values, "_timestamp": moment}, step=step)
-            return str(run.dir if is_offline else run.url)
-    except wandb.Error as error:
-        told = str(error).rstrip(".")
-        raise Unusable(f"Weights & Biases: {told}. Without network or login, try --offline") from error
+
+    def __init__(self, project: str, is_offline: bool, labels: Dict[str, str]) -> None:
+        wandb = package("wandb", "wandb")
+        settings = wandb.Settings(console="off", disable_code=True, disable_git=True, x_disable_meta=True,
+                                  x_disable_stats=True)  # this machine and program are not what ran
+        try:
+            self._run = wandb.init(project=project, config=labels, mode="offline" if is_offline else "online",
+                                   settings=settings)
+        except wandb.Error as error:
+            told = str(error).rstrip(".")
+            raise Unusable(f"Weights & Biases: {told}. Without network or login, try --offline") from error
+        self.place = str(self._run.dir if is_offline else self._run.url)
+
+    def add(self, points: Points) -> None:
+        for step, moment, values in points:
+            if step == _BEFORE_STEPS:
+                self._run.summary.update(values)
+            else:
+                self._run.log({**values, "_timestamp": moment}, step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError("wants seconds, more than 0")
+    return seconds
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -142,6 +170,9 @@ def _parser() -> argparse.ArgumentParser:
     to.add_argument("--flight-recorder", metavar="DIR", help="write files for PyTorch's fr_trace: DIR must be empty")
     parser.add_argument("--prefix", help=f"Flight Recorder: start of the names (default: {flight_recorder.PREFIX})")
     parser.add_argument("--offline", action="store_true", help="Weights & Biases: write into ./wandb, without network")
+    parser.add_argument("--follow", metavar="SECONDS", type=_seconds, nargs="?", const=_FOLLOW_S,
+                        help="--tensorboard, --wandb, --openmetrics: look again that often, until the job ends "
+                             f"(default: {_FOLLOW_S:.0f})")
     parser.add_argument("--run", help="the run among the dumps (titan-analyze --list-runs; default: the newest)")
     parser.add_argument("--attempt", help="of the run, such as 0 (default: the newest)")
     parser.add_argument("--role", help="of a job whose roles number their ranks alike, such as trainer")
@@ -151,16 +182,41 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _export_metrics(analyzer: Analyzer, arguments: argparse.Namespace) -> int:
-    points = points_of(list(analyzer.records("metrics")))
-    if not points:
+    batches: Iterable[List[Row]] = (follow.new_rows(analyzer, arguments.follow) if arguments.follow
+                                    else [list(analyzer.records("metrics"))])
+    board: Union[_TensorBoard, _Wandb, None] = None
+    names: Set[str] = set()
+    steps, labels = 0, {}
+    try:
+        for points in filter(None, map(points_of, batches)):
+            if board is None:
+                labels = labels_of(analyzer)
+                board = (_TensorBoard(arguments.tensorboard, points, labels) if arguments.wandb is None
+                         else _Wandb(arguments.wandb, arguments.offline, labels))
+                if arguments.follow:
+                    say(f"metrics go to {board.place} until the job ends")
+            board.add(points)
+            names.update(name for _, _, values in points for name in values)
+            steps += len(points)
+    finally:
+        if board is not None:
+            board.close()
+    if board is None:
         return NOTHING
-    labels = labels_of(analyzer)
-    if arguments.wandb is not None:
-        place = write_wandb(arguments.wandb, arguments.offline, points, labels)
+    say(f"{len(names)} scalars of {steps} steps and {len(labels)} labels are written: {board.place}")
+    return WRITTEN
+
+
+def _export_openmetrics(analyzer: Analyzer, arguments: argparse.Namespace) -> int:
+    path, lines = arguments.openmetrics, 0
+    if not arguments.follow:
+        lines = openmetrics.write(analyzer, path)
     else:
-        place = write_tensorboard(arguments.tensorboard, points, labels)
-    names = {name for _, _, values in points for name in values}
-    say(f"{len(names)} scalars of {len(points)} steps and {len(labels)} labels are written: {place}")
+        for _ in follow.looks(analyzer, arguments.follow):
+            lines = openmetrics.write(analyzer, path)
+    if lines == 0:
+        return NOTHING
+    say(f"{lines} lines are written: {path}")
     return WRITTEN
 
 
@@ -199,7 +255,7 @@ def export(arguments: argparse.Namespace) -> int:
         say(f"{written:,} spans are written: {arguments.otlp}")
         return WRITTEN if written else NOTHING
     if arguments.openmetrics is not None:
-        return WRITTEN if openmetrics.write(analyzer, arguments.openmetrics) else NOTHING
+        return _export_openmetrics(analyzer, arguments)
     if arguments.flight_recorder is not None:
         return _export_flight_recorder(analyzer, arguments.flight_recorder,
                                        flight_recorder.PREFIX if arguments.prefix is None else arguments.prefix)
@@ -211,6 +267,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.offline and arguments.wandb is None:
         parser.error("--offline goes with --wandb")
+    if arguments.follow and not (arguments.tensorboard or arguments.wandb or arguments.openmetrics):
+        parser.error("--follow goes with --tensorboard, --wandb or --openmetrics")
     if arguments.prefix is not None and arguments.flight_recorder is None:
         parser.error("--prefix goes with --flight-recorder")
     try:

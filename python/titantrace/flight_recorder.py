@@ -194,6 +194,8 @@ class _Exporter:
     def write_all(self) -> Written:
         """Two passes, because a job's calls fill more than memory: the first finds where records begin."""
         self._find_first()
+        if not self._first:  # a job without NCCL: a journal of its markers, say
+            return Written(0, 0, [])
         self._left_out = collections.Counter({"processes without a rank": self._run.without_rank})
         for _, rows in itertools.groupby(self._analyzer.records("show"), key=lambda row: row["rank"]):
             self._write_process(rows)

@@ -5,7 +5,6 @@ from typing import Any, Dict, List, Tuple
 
 from . import private_file
 from .analyzer import Analyzer, Row, Unusable
-from .said import say
 
 _MOST_NAMES = 100  # of each kind: labels are bounded, whatever names a program makes up
 _QUANTILES = (("0.5", "p50"), ("0.95", "p95"), ("0.99", "p99"))
@@ -92,12 +91,12 @@ def text_of(rows: List[Row]) -> str:
     return families.text() if len(families) else ""
 
 
-def write(analyzer: Analyzer, path: str) -> bool:
-    """Writes the file beside its place, and moves it there: who reads it finds the old one or the new one. False: there
-    is nothing to write."""
+def write(analyzer: Analyzer, path: str) -> int:
+    """Writes the file beside its place, and moves it there: who reads it finds the old one or the new one. Its number
+    of lines; 0: there is nothing to write."""
     text = text_of(list(analyzer.records("summary", "--top", "0")))
     if not text:
-        return False
+        return 0
     beside = f"{path}.{os.getpid()}.part"
     try:
         with os.fdopen(private_file.create(beside), "w", encoding="utf-8") as file:
@@ -106,5 +105,4 @@ def write(analyzer: Analyzer, path: str) -> bool:
         os.replace(beside, path)
     except OSError as error:
         raise Unusable(f"{path}: {error.strerror}") from error
-    say(f"{text.count(chr(10)) - 1} lines are written: {path}")
-    return True
+    return text.count("\n") - 1

@@ -36,6 +36,9 @@ class EventFileWriter:
         json.dump(event, self._file, default=vars)
         self._file.write("\n")
 
+    def flush(self):
+        self._file.flush()
+
     def close(self):
         self._file.close()
 

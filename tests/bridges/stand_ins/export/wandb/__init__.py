@@ -20,10 +20,7 @@ class Run:
         self.summary = {}
         self._told = {"project": project, "config": config, "history": [], "summary": self.summary}
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
+    def finish(self):
         os.makedirs(self.dir)
         with open(os.path.join(self.dir, "run.json"), "w", encoding="utf-8") as file:
             json.dump(self._told, file)
