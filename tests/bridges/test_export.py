@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import bridge_case
 from bridge_case import REAL, ROOT, STAND_INS, package_case, real_python
@@ -37,6 +38,19 @@ assert titantrace.dump()
 (meet / f"dumped.{rank}").touch()
 while len(list(meet.glob("dumped.*"))) < 3:
     time.sleep(0.01)
+"""
+
+# One of two ranks, until it is told to stop.
+STEADY = r"""
+import pathlib, sys, time
+import titantrace
+titantrace.label("model", "llama 7b")
+stop, step = pathlib.Path(sys.argv[1], "stop"), 0
+while not stop.exists():
+    titantrace.step(step)
+    titantrace.metric("loss", step, reduce="mean")
+    step += 1
+    time.sleep(0.05)
 """
 
 MEAN = 10 / 3  # of 2, 3 and 4, weighted 1, 2 and 3: 20 / 6
@@ -172,6 +186,53 @@ class Export(bridge_case.Case):
         self.assertIn("try --offline", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
 
+    def wait_for(self, condition, what):
+        ends = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), ends, f"{what} does not come")
+            time.sleep(0.1)
+
+    def test_while_the_job_runs(self):
+        """All three are asked for before the job has begun. Each step is told once, when no rank is in it any more."""
+        place = self.place / "steady"
+        place.mkdir()
+        followers = [self.start("-m", "titantrace.export", "--titan-analyze", self.analyzer, *to, "--follow", "0.3",
+                                place / "dumps")
+                     for to in (("--tensorboard", "board"), ("--openmetrics", "job.prom"),
+                                ("--wandb", "proj", "--offline"))]
+        tracer = {"LD_PRELOAD": package_case.options.library, "TITANTRACE_DIR": str(place / "dumps"),
+                  "TITANTRACE_JOURNAL_S": "1", "WORLD_SIZE": "2"}
+        ranks = [self.start("-c", STEADY, place, RANK=str(rank), **tracer) for rank in range(2)]
+        self.wait_for(lambda: self.steps_on_board() > 3, "the board")
+        before = self.steps_on_board()
+        self.wait_for(lambda: self.steps_on_board() > before, "more on the board")
+        self.wait_for((self.place / "job.prom").exists, "the file of metrics")
+        self.assertEqual([rank.poll() for rank in ranks], [None, None])
+        (place / "stop").touch()
+        for process in (*ranks, *followers):
+            _, errors = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, errors)
+        scalars, _ = self.read(READ_TENSORBOARD, "board")
+        steps = list(range(len(scalars["loss"])))
+        self.assertGreater(len(steps), before)
+        self.check(scalars, {"loss": [(step, step) for step in steps]})
+        told = self.read(READ_WANDB)["history"]
+        self.assertEqual([(step, values["loss"]) for step, values in told], [(step, step) for step in steps])
+        self.assertIn("titantrace_step_seconds_count ", (self.place / "job.prom").read_text())
+
+    def start(self, *words, **variables):
+        variables["TITANTRACE_RING_DIR"] = str(self.place / "steady")
+        return subprocess.Popen([*self.python, *words], cwd=self.place, env={**self.environment, **variables},
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def steps_on_board(self):
+        if not list(self.place.glob("board/*tfevents*")):
+            return 0
+        try:
+            return len(self.read(READ_TENSORBOARD, "board")[0].get("loss", []))
+        except AssertionError:  # the labels are still to be written
+            return 0
+
     def test_where_nothing_is_written(self):
         dumps = self.dumps_of_job()
         without = self.dumps_of_job("no metrics")
@@ -181,6 +242,8 @@ class Export(bridge_case.Case):
                 ((*board, "no such"), 2, "no such file or directory"),
                 (("--tensorboard", "/proc/no/such", dumps), 2, "/proc/no/such: "),
                 (board, 2, "DUMPS"), ((dumps,), 2, "--tensorboard"),
+                (("--jsonl", "lines", "--follow", "1", dumps), 2, "--follow goes with --tensorboard"),
+                ((*board, dumps, "--follow", "0"), 2, "wants seconds, more than 0"),
                 ((*board, "--offline", dumps), 2, "--offline goes with --wandb"),
                 ((*board, "--titan-analyze", "/no/such/program", dumps), 2, "titan-analyze does not start"),
                 ((*board, "--run", "no such run", dumps), 2, "no such run")):
