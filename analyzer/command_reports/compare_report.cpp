@@ -169,9 +169,9 @@ Section verdict(const Comparison& comparison) {
     return section;
 }
 
-Section gate_section(Gate gate, double slower) {
+Section gate_section(const Comparison& comparison, double slower) {
     const std::string limit = fmt::format("{:.4g}%", 100 * slower);
-    switch (gate) {
+    switch (gate_of(comparison, slower)) {
         case Gate::kSlower:
             return {.id = "gate",
                     .title = "FAILED",
@@ -187,7 +187,9 @@ Section gate_section(Gate gate, double slower) {
     return {.id = "gate",
             .title = "CANNOT TELL",
             .tone = Tone::kCaution,
-            .lead = fmt::format("whether steps are slower by {}: longer records, or a larger limit", limit)};
+            .lead = fmt::format("whether steps are slower by {}: {}", limit,
+                                comparison.same_work ? "longer records, or a larger limit"
+                                                     : "another perf_tag is another kind of run")};
 }
 
 Sentence list_text(const std::vector<std::string>& names) {
@@ -338,8 +340,7 @@ Document compare_document(const Side& before, const Side& after, const Compariso
         {.id = "sides", .blocks = {Paragraph{side_text("A", before)}, Paragraph{side_text("B", after)}}});
     document.sections.push_back(verdict(comparison));
     if (options.fail_if_slower) {
-        document.sections.push_back(
-            gate_section(gate_of(comparison, *options.fail_if_slower), *options.fail_if_slower));
+        document.sections.push_back(gate_section(comparison, *options.fail_if_slower));
     }
     document.sections.push_back(parts(comparison, options.all));
     if (!comparison.groups.empty()) {

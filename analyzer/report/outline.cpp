@@ -102,19 +102,23 @@ std::string passed_over_text(const Run& run) {
                              verb_form(run.passed_over, "is", "are"), verb_form(run.passed_over, "it", "them"));
 }
 
-// "; application llama3, git_sha 1f2e3d4c5b6a".
+// "; application llama3, git_sha 1f2e3d4c5b6a". What is longer, or empty, titan-analyze show --labels tells.
 std::string labels_text(const Run& run) {
     constexpr size_t kMostLabels = 6;
     constexpr size_t kCommitCharacters = 12;
+    constexpr size_t kMostCharacters = 60;
     std::string text;
-    size_t count = 0;
+    size_t shown = 0;
+    size_t left = 0;
     for (const auto& [key, value] : shared_labels(run)) {
-        if (count++ < kMostLabels) {
-            text += fmt::format("{}{} {}", text.empty() ? "; " : ", ", key,
-                                key == format::kCommitLabel ? value.substr(0, kCommitCharacters) : value);
+        if (shown == kMostLabels || value.empty() || key.size() + value.size() > kMostCharacters) {
+            ++left;
+            continue;
         }
+        text += fmt::format("{}{} {}", shown++ == 0 ? "; " : ", ", key,
+                            key == format::kCommitLabel ? value.substr(0, kCommitCharacters) : value);
     }
-    return text + (count > kMostLabels ? fmt::format(" and {}", counted(count - kMostLabels, "more label")) : "");
+    return text + (left != 0 ? fmt::format("{}{}", shown == 0 ? "; " : " and ", counted(left, "more label")) : "");
 }
 
 }  // namespace

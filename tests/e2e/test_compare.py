@@ -173,6 +173,8 @@ class Compare(harness.Case):
         apart = self.compared(small, large, "--fail-if-slower", "3%", status=INCONCLUSIVE)
         self.assertEqual((apart["a"]["perf_tag"], apart["b"]["perf_tag"], apart["b"]["session_tag"]),
                          ("small", "large", "session-7"))
+        self.assertIn("another perf_tag is another kind of run",
+                      self.compare(small, large, "--fail-if-slower", "3%", status=INCONCLUSIVE).stdout)
         self.assertEqual(apart["only_b"], ["eval", "grad_norm"])
         self.assertTrue(any(note.startswith('perf_tag is "small" in A and "large" in B') for note in apart["notes"]))
         self.assertIn("B: grad_norm is NaN or infinite in 1 step", apart["notes"])

@@ -31,7 +31,7 @@ class EndedWell(harness.Case):
         return done.stdout
 
     def test_all_commands_answer(self):
-        job = self.train(TITANTRACE_LABELS="session_tag=s")
+        job = self.train(TITANTRACE_LABELS="session_tag=s,note=" + "x" * 100)
         self.assertEqual(job.status, 0, job.stderr)
         self.assertRegex(job.stderr, ENDED)
         self.assertRegex(job.stderr, r"\n30 steps of \d+ ms on average \(99th percentile \d+ ms\) on 2 ranks; "
@@ -44,7 +44,7 @@ class EndedWell(harness.Case):
 
         slow = r"\d+ ms of each step: waits for data on rank 1"
         self.assertRegex(" ".join(self.ask("").split()),
-                         rf"records: 2 from the journal.* NOTHING WRONG {ENDED} {slow}")
+                         rf"records: 2 from.*; session_tag s and 1 more label .*NOTHING WRONG {ENDED} {slow}")
         self.assertRegex(self.ask("", "--oneline", "--no-rings"), rf"{ENDED}; {slow}")
         self.assertEqual(json.loads(self.ask("", "--json", "--no-rings"))["status"], "nothing_wrong")
         self.assertIn("e2e attempt 0", self.ask("", "--list-runs", "--no-rings"))

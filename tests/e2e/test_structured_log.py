@@ -142,6 +142,8 @@ class StructuredLog(harness.Case):
                           self.rows(log.path)["span", "rollout"]["max_ns"]), (60e6, 100e6))
         trace, _ = self.timeline(log.path)
         self.assertIn("ValueError: no reward", [one["arguments"].get("error") for one in trace["slices"]])
+        self.assertEqual(sorted(one["arguments"]["task_name"] for one in trace["slices"] if one["name"] == "rollout"),
+                         ["Task-0", "Task-1", "Task-2"])
 
     def test_starts_and_roles(self):
         logs = self.place.path / "logs"
