@@ -17,6 +17,7 @@ titantrace.status()
 del os.environ["RANK"], os.environ["WORLD_SIZE"]  # there are no other ranks to wait for
 import torch
 import lightning.pytorch as pl
+import titantrace.lightning
 from nv_one_logger.api.config import OneLoggerConfig
 from nv_one_logger.training_telemetry.api.checkpoint import CheckPointStrategy
 from nv_one_logger.training_telemetry.api.config import TrainingTelemetryConfig
@@ -39,7 +40,9 @@ class Net(pl.LightningModule):
 provider = TrainingTelemetryProvider.instance()
 provider.with_base_config(OneLoggerConfig(application_name="example", world_size_or_fn=1, session_tag_or_fn="s"))
 provider.configure_provider()
-trainer = OneLoggerPTLTrainer(dict(max_epochs=1, accelerator="cpu", devices=1, logger=False, num_sanity_val_steps=0,
+ours = [titantrace.lightning.TitanCallback()] if os.environ.get("BOTH") else []
+trainer = OneLoggerPTLTrainer(dict(max_epochs=1, callbacks=ours, accelerator="cpu", devices=1, logger=False,
+                                   num_sanity_val_steps=0,
                                    enable_checkpointing=False, enable_progress_bar=False,
                                    enable_model_summary=False), provider)
 provider.set_training_telemetry_config(TrainingTelemetryConfig(
@@ -66,6 +69,18 @@ class OneLoggerLightning(bridge_case.Case):
             "application": 1, "application/model_initialization": 1, loop: 1, f"{loop}/training_single_iteration": 4,
             f"{loop}/validation_loop": 1, f"{loop}/validation_loop/validation_single_iteration": 4,
             "application/checkpoint_save_sync": 1})
+        self.assertEqual(set(bridge_case.begun(markers)), set(bridge_case.ended(markers)))
+        self.assertEqual([(marker["value"], marker["relative_step"]) for marker in markers
+                          if marker["marker"] == "step"], [(number, number + 1) for number in range(4)])
+
+    def test_beside_our_callback(self):
+        """What both tell is recorded once."""
+        self.assertTrue(self.bridged("both", PROGRAM, BOTH="1"))
+        markers = self.markers_of("both")
+        counted = collections.Counter(marker["name"] for marker in bridge_case.begun(markers).values())
+        self.assertLessEqual({"training_loop": 1, "training_single_iteration": 4, "validation_loop": 1,
+                              "validation_single_iteration": 4, "checkpoint_save_sync": 1, "model_forward": 4,
+                              "epoch": 1}.items(), counted.items())
         self.assertEqual(set(bridge_case.begun(markers)), set(bridge_case.ended(markers)))
         self.assertEqual([(marker["value"], marker["relative_step"]) for marker in markers
                           if marker["marker"] == "step"], [(number, number + 1) for number in range(4)])
