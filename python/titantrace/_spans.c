@@ -24,7 +24,7 @@ enum given {
     MARK_FAILURE,  /* of a span by its id, that an exception leaves */
     GET_INNERMOST, /* of the context variable; see spans.py */
     SET_INNERMOST,
-    TELL_TASK, /* the name of the running task, about a span by its id */
+    TASK_NAME, /* of the running task, as bytes, or None */
     GIVEN
 };
 static PyObject* given[GIVEN];
@@ -172,9 +172,13 @@ static PyObject* forget_places(PyObject* module, PyObject* nothing) {
 }
 
 /* --- spans of a task: what its context knows of the innermost one, a list [id, what is known of the one around it,
- * number of the task] --- */
+ * number of the task, its name or None] --- */
 
-enum { ID, AROUND, TASK, KNOWN };
+enum { ID, AROUND, TASK, NAME, KNOWN };
+
+static int is_of_task(PyObject* known, uint64_t task) {
+    return known != Py_None && PyLong_AsUnsignedLongLong(PyList_GetItem(known, TASK)) == task;
+}
 
 static int has_ended(PyObject* known) {
     return known != Py_None && PyLong_AsUnsignedLongLong(PyList_GetItem(known, ID)) == 0;
@@ -200,26 +204,32 @@ static PyObject* open_in_task(const char* name, titan_mark* mark, uint64_t* id) 
     PyObject* const around = has_ended(innermost) ? open_around(innermost) : innermost;
     mark->parent = around != Py_None ? PyLong_AsUnsignedLongLong(PyList_GetItem(around, ID)) : 0;
     *id = titan_span_open(name, mark);
-    const int is_outermost = around == Py_None || PyLong_AsUnsignedLongLong(PyList_GetItem(around, TASK)) != mark->task;
-    PyObject* const known = PyList_New(KNOWN);
+    PyObject* task_name; /* asked for once in a task */
+    if (is_of_task(innermost, mark->task)) {
+        task_name = PyList_GetItem(innermost, NAME);
+        Py_IncRef(task_name);
+    } else {
+        task_name = PyObject_CallFunctionObjArgs(given[TASK_NAME], NULL);
+    }
+    if (task_name != NULL && task_name != Py_None && *id != 0 && !is_of_task(around, mark->task)) {
+        titan_attribute_text(*id, "task_name", PyBytes_AsString(task_name));
+    }
+    PyObject* const known = task_name != NULL ? PyList_New(KNOWN) : NULL;
     PyObject* const number = known != NULL ? PyLong_FromUnsignedLongLong(*id) : NULL;
     PyObject* const task = number != NULL ? PyLong_FromUnsignedLongLong(mark->task) : NULL;
-    PyObject* told = task != NULL ? none() : NULL;
-    if (told != NULL) {
-        Py_IncRef(number);
+    PyObject* token = NULL;
+    if (task != NULL) {
         Py_IncRef(around);
         PyList_SetItem(known, ID, number);
         PyList_SetItem(known, AROUND, around);
         PyList_SetItem(known, TASK, task);
+        PyList_SetItem(known, NAME, task_name);
+        token = PyObject_CallFunctionObjArgs(given[SET_INNERMOST], known, NULL);
+    } else {
+        Py_DecRef(number);
+        Py_DecRef(task_name);
     }
     Py_DecRef(innermost);
-    if (told != NULL && is_outermost && *id != 0) {
-        Py_DecRef(told);
-        told = PyObject_CallFunctionObjArgs(given[TELL_TASK], number, NULL);
-    }
-    Py_DecRef(number);
-    PyObject* const token = told != NULL ? PyObject_CallFunctionObjArgs(given[SET_INNERMOST], known, NULL) : NULL;
-    Py_DecRef(told);
     if (token == NULL) {
         Py_DecRef(known);
         return NULL;

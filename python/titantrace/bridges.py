@@ -5,7 +5,7 @@ import os
 from typing import Any, Callable, Dict, Generic, Hashable, Mapping, TypeVar
 
 from . import tracer
-from .spans import current_task, marks_now, tell_task
+from .spans import current_task, marks_now, task_name, tell_task
 from .values import text_of
 
 # The tracer holds as many open spans. One that its library never ends is forgotten here when this many are newer.
@@ -83,8 +83,8 @@ def open_span(name: str, place: tracer.Place, parent: int = 0, time_ns: int = 0,
     is_here_and_now = task == 0 and parent == 0 and time_ns == 0
     opened = tracer.span_open(tracer.to_bytes(name),
                               place[1] if is_here_and_now else tracer.mark_of(place[0], task, parent, time_ns, clock))
-    if task != 0 and parent == 0 and opened:
-        tell_task(opened)
+    if task != 0 and parent == 0:
+        tell_task(opened, task_name())
     return opened
 
 

@@ -16,8 +16,8 @@ from .values import is_of_python, name_of_callable, names_in, plain_of, text_of_
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
-# The span that opened last in the task: its id, 0 once it has ended, the same of the span around it, and the number of
-# its task. A task begins with what is known in the one that makes it.
+# The span that opened last in the task: its id, 0 once it has ended, the same of the span around it, and the number and
+# name of its task. A task begins with what is known in the one that makes it.
 _innermost: ContextVar[Optional[List[Any]]] = ContextVar("titantrace_span", default=None)
 _task_names: Set[bytes] = set()
 _MOST_TASK_NAMES = 1024
@@ -38,22 +38,28 @@ def current_task() -> int:
         return 0
 
 
-def tell_task(opened: int) -> None:
-    """The name that the program gave the running task, about a span that lies in no other one of the task: numbers of
-    tasks are used again and say nothing to people. asyncio's own, Task-7, say no more, and would fill the table of
-    texts; so would names without end."""
+def task_name() -> Optional[bytes]:
+    """The name that the program gave the running task: numbers of tasks are used again and say nothing to people.
+    asyncio's own, Task-7, say no more, and would fill the table of texts; so would names without end."""
     try:
         asyncio = names_in("asyncio")
         task, kind = asyncio["current_task"](), asyncio["Task"]
         if not issubclass(type(task), kind):
-            return
+            return None
         name = tracer.to_bytes(kind.get_name(task))  # its class may have a get_name of its own
         is_told = name in _task_names or len(_task_names) < _MOST_TASK_NAMES
-        if is_told and not (name.startswith(b"Task-") and name[5:].isdigit()):
-            _task_names.add(name)
-            tracer.attribute_text(opened, b"task_name", name)
+        if not is_told or b"\0" in name or (name.startswith(b"Task-") and name[5:].isdigit()):
+            return None
+        _task_names.add(name)
+        return name
     except (KeyError, RuntimeError, *tracer.OWN_ERRORS):
-        pass
+        return None
+
+
+def tell_task(opened: int, name: Optional[bytes]) -> None:
+    """About a span that lies in no other one of the task."""
+    if opened and name is not None:
+        tracer.attribute_text(opened, b"task_name", name)
 
 
 def marks_now() -> bool:
@@ -126,9 +132,11 @@ class _Open:
             add_attributes(self.id, attributes)
 
     def become_innermost(self, around: Optional[List[Any]], task: int) -> None:
-        if self.id and (around is None or around[2] != task):
-            tell_task(self.id)
-        self._in_task = [self.id, around, task]
+        newest = _innermost.get()
+        name = newest[3] if newest is not None and newest[2] == task else task_name()
+        if around is None or around[2] != task:
+            tell_task(self.id, name)
+        self._in_task = [self.id, around, task, name]
         _innermost.set(self._in_task)
 
     def __enter__(self) -> "_Open":
@@ -302,4 +310,4 @@ def span(name: Union[str, Callable[..., Any], None] = None, /, **attributes: obj
 
 
 span = native.faster(span, make_again, add_attributes, tracer.number_of_place, marks_now, mark_failure, _innermost.get,
-                     _innermost.set, tell_task)
+                     _innermost.set, task_name)

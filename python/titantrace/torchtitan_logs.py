@@ -46,6 +46,8 @@ class _Rank:
         if kind == "span_begin" and following is not None and (
                 (following["marker"], following["name"], following["span"]) == ("attribute", _TASK_NAME, row["span"])):
             self.tasks[row["task"]] = following["text"]
+        elif kind == "span_begin" and row["parent"] == 0:  # a task without a name may have the number of an older one
+            self.tasks.pop(row["task"], None)
         task = self._task(row)
         if kind == "span_begin":
             self.open[row["span"]] = (name, row["realtime_ns"], task)
