@@ -25,11 +25,12 @@ namespace {
 constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kSteps = 30;
 
-// A rank that marks steps of 50 ms: it loads data, computes for 20 ms, and waits for the others in its optimizer.
+// A rank that marks steps: it loads data, computes, and waits for the others in its optimizer.
 struct JournaledRank {
     int rank = 0;
     int world_size = 2;
     uint64_t data_ms = 5;
+    uint64_t compute_ms = 20;
     format::ProcessState state = format::ProcessState::kExited;
     int exit_status = 0;
     int bad_step = -1;  // in which its loss is no number
@@ -91,8 +92,8 @@ class MarkerList {
     int64_t step_ = format::kNoStep;
 };
 
-// All ranks leave the optimizer when the one that loads longest has come to it.
-void mark_steps(const JournaledRank& rank, uint64_t longest_data_ms, MarkerList& markers) {
+// All ranks leave the optimizer when the last one has come to it.
+void mark_steps(const JournaledRank& rank, uint64_t longest_ms, MarkerList& markers) {
     if (!rank.role.empty()) {
         markers.add(format::MarkerKind::kLabel, 0, "role", rank.role.c_str());
     }
@@ -100,8 +101,8 @@ void mark_steps(const JournaledRank& rank, uint64_t longest_data_ms, MarkerList&
         markers.step(step);
         const uint64_t begun = markers.now();
         markers.span("data_loading", begun + rank.data_ms * kMillisecond);
-        markers.span("forward_backward", markers.now() + 20 * kMillisecond);
-        markers.span("optimizer", begun + (longest_data_ms + 21) * kMillisecond);
+        markers.span("forward_backward", markers.now() + rank.compute_ms * kMillisecond);
+        markers.span("optimizer", begun + (longest_ms + 1) * kMillisecond);
         const double loss = static_cast<int>(step) == rank.bad_step ? std::nan("") : 1.0;
         markers.add(format::MarkerKind::kMetric, std::bit_cast<uint64_t>(loss), "loss");
     }
@@ -109,9 +110,9 @@ void mark_steps(const JournaledRank& rank, uint64_t longest_data_ms, MarkerList&
 
 std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
     test::JournalFile file;
-    uint64_t longest_data_ms = 0;
+    uint64_t longest_ms = 0;
     for (const JournaledRank& rank : ranks) {
-        longest_data_ms = std::max(longest_data_ms, rank.data_ms);
+        longest_ms = std::max(longest_ms, rank.data_ms + rank.compute_ms);
     }
     for (const JournaledRank& rank : ranks) {
         synth::RingSpec spec;
@@ -120,7 +121,7 @@ std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
         spec.pid = rank.pid != 0 ? rank.pid : 1000 + rank.rank;
         synth::RingBuilder ring(spec);
         MarkerList markers(rank.begins_s);
-        mark_steps(rank, longest_data_ms, markers);
+        mark_steps(rank, longest_ms, markers);
         ring.header().first_anchor.ticks += rank.begins_s * synth::kSecond;
         ring.header().first_anchor.realtime_ns += rank.begins_s * synth::kSecond;
         ring.header().last_anchor = ring.header().first_anchor;
@@ -176,6 +177,11 @@ TEST_CASE("whoever loads data for long makes the others wait where they all leav
         CHECK(diagnosis.slow == "24 ms of each step: waits for data on rank " + std::to_string(slow));
         CHECK(diagnosis.ended == "ended well after 30 steps, 2 of 2 ranks; 50 ms a step");
     }
+}
+
+TEST_CASE("where no GPU is on record, none is slow") {
+    const Run run = load({{.rank = 0}, {.rank = 1, .compute_ms = 44}});
+    CHECK(diagnose(run).slow.starts_with("24 ms of each step: the host of rank 1 is slow;"));
 }
 
 TEST_CASE("what a GPU may hide is no cause") {
