@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Type, TypeVar
 
 from . import tracer
 from .gpu_times import GpuTimes
-from .spans import Span, _alike, _function_place, _Open, marks_now
+from .spans import Span, _alike, _Open, marks_now, place_of_function
 from .values import names_in
 
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
@@ -87,7 +87,7 @@ class GpuSpan:
             pass
 
     def __call__(self, function: _Wrapped) -> _Wrapped:
-        place = _function_place(function)
+        place = place_of_function(function)
 
         @_alike(function)
         def call(*arguments: Any, **named: Any) -> Any:

@@ -228,7 +228,7 @@ class Span:
         return _wrapped(function, self)
 
 
-def _function_place(function: Callable[..., Any]) -> Callable[[], tracer.Place]:
+def place_of_function(function: Callable[..., Any]) -> Callable[[], tracer.Place]:
     """The place of a decorated function's definition, recorded once there is a record."""
     text = name_of_callable(function)
     if type(function) is FunctionType:
@@ -247,7 +247,7 @@ def _alike(function: Callable[..., Any]) -> Callable[[_Wrapped], _Wrapped]:
 
 
 def _wrapped(function: _Wrapped, of: Span) -> _Wrapped:
-    place = _function_place(function)
+    place = place_of_function(function)
     looks_alike = _alike(function)
 
     @looks_alike

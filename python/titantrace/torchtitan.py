@@ -15,12 +15,13 @@ those that write no board.
 import logging
 import sys
 import threading
+from types import FunctionType
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import tracer
 from .bridges import harmless, hook, numbers_of, open_span, quietly
 from .markers import label, mark_event, mark_metrics, step, step_tag
-from .spans import Span, add_attributes, marks_now
+from .spans import Span, add_attributes, marks_now, place_of_function
 
 _PACKAGE = "torchtitan.observability.structured_logger"
 _METRICS = "torchtitan.components.metrics"
@@ -87,6 +88,17 @@ def _description_of(record: logging.LogRecord, kind: str, name: str) -> Optional
     return said if said not in ("", name) else None
 
 
+def _place_of_caller(depth: int) -> tracer.Place:
+    """That many calls further out. Of a coroutine function that was decorated before we came, only the logger's wrapper
+    is there, which the event loop calls: then the function itself."""
+    frame = sys._getframe(depth + 1)
+    if frame.f_code.co_name == "async_wrapper" and frame.f_globals.get("__name__") == f"{_PACKAGE}.structured_logging":
+        function = frame.f_locals.get("func")
+        if type(function) is FunctionType:
+            return place_of_function(function)()
+    return tracer.place(depth + 1)
+
+
 class _TraceSpan(Span):
     """log_trace_span."""
 
@@ -99,7 +111,7 @@ class _TraceSpan(Span):
 
     def __enter__(self) -> "_TraceSpan":
         if marks_now() and not self.is_off():
-            self.enter(tracer.place(self._depth))
+            self.enter(_place_of_caller(self._depth))
         return self
 
 

@@ -219,6 +219,10 @@ class Torchtitan(bridge_case.Case):
 
     def test_in_the_place_of_the_logger(self):
         self.check("replace")
+        rollouts = {marker["called_at"] for marker in self.markers_of("replace")
+                    if (marker["marker"], marker["name"]) == ("span_begin", "rollout")}
+        self.assertEqual(len(rollouts), 1)
+        self.assertRegex(rollouts.pop(), r"^<string>:\d+ rollout$")  # not the logger's wrapper of it
 
     def test_beside_other_handlers(self):
         self.check("handler")

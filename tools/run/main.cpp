@@ -177,9 +177,9 @@ void say_what_was(const Settings& settings, const Records& records, const Ended&
     } else if (found.journals != 0) {
         say_how_it_ended(settings, found);
     } else if (!records.anything_recorded()) {
-        say("titan-run: nothing was recorded on this node: no process that has the library used NCCL or CUDA. "
-            "If one should "
-            "have, its launcher may clear the environment: titan-run --print-env shows what it must pass on\n");
+        say("titan-run: nothing was recorded on this node: no process that has the library used NCCL or CUDA, "
+            "nor marked anything as a rank (RANK and WORLD_SIZE). If one should have, its launcher may clear the "
+            "environment: titan-run --print-env shows what it must pass on\n");
     } else if (failed) {
         say("titan-run: the job left no record on this node\n");
     }

@@ -72,14 +72,14 @@ class log_trace_span:
             _log(f"[step {get_step()}] {words.get(what, f'{name}_{what}{message}')}", f"{name}_{what}",
                  self.stacklevel + 1, task_name=self.task_name)
 
-    def __call__(self, function):
-        @functools.wraps(function)
-        async def coroutine(*arguments, **named):
+    def __call__(self, func):
+        @functools.wraps(func)
+        async def async_wrapper(*arguments, **named):
             with log_trace_span(*self.given, stacklevel=self.stacklevel):
-                return await function(*arguments, **named)
+                return await func(*arguments, **named)
 
-        @functools.wraps(function)
-        def call(*arguments, **named):
+        @functools.wraps(func)
+        def sync_wrapper(*arguments, **named):
             with log_trace_span(*self.given, stacklevel=self.stacklevel + 1):
-                return function(*arguments, **named)
-        return coroutine if inspect.iscoroutinefunction(function) else call
+                return func(*arguments, **named)
+        return async_wrapper if inspect.iscoroutinefunction(func) else sync_wrapper
