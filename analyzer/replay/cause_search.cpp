@@ -16,7 +16,7 @@ constexpr double kLeastShareOfFilledIn = 0.02;
 constexpr double kLeastOthers = 5;            // steps that tell what is usual in a rank
 constexpr double kLeastShareOfOthers = 0.15;  // and share of all steps
 constexpr double kBeyondSpread = 4;           // of what is usual: longer by chance
-constexpr double kCoarse = 0.5;               // of the time between calls
+constexpr double kCoarse = 0.25;              // of the time between calls
 constexpr double kSpared = 0.05;  // of what a cause takes from the step that it strikes most: where it takes less
 
 std::vector<std::vector<size_t>> ranks_by_role(const StepGraph& graph) {
