@@ -219,7 +219,7 @@ uint64_t visit_parts(const Run& run, const ProcessRecords& records, const Wanted
         reader.add_torch_periods();
         return 0;
     }
-    const uint64_t overwritten = records.visit(RecordKind::kMarker, reader).overwritten;
+    const uint64_t overwritten = records.visit(RecordKind::kMarker, reader, wanted.range).overwritten;
     records.visit(RecordKind::kCollective, reader);
     reader.add_periods(records.process());
     return overwritten;

@@ -118,32 +118,33 @@ void ProcessRecords::visit_log(RecordVisitor& visitor) const {
 }
 
 // From journals, those on tickets from `from` to before `until`. Answers how many of them are in none.
-uint64_t ProcessRecords::visit_journaled(uint64_t from, uint64_t until, RecordVisitor& visitor) const {
-    return from >= until ? 0
-                         : journals_->visit(process_key(process_), from, until, [&](const format::RingImage& block) {
-                               visit_markers_of(of_block(block), visitor);
-                           });
+uint64_t ProcessRecords::visit_journaled(uint64_t from, uint64_t until, const StepRange& steps,
+                                         RecordVisitor& visitor) const {
+    return from >= until
+               ? 0
+               : journals_->visit(process_key(process_), from, until, steps,
+                                  [&](const format::RingImage& block) { visit_markers_of(of_block(block), visitor); });
 }
 
 // What the ring holds is taken from it; what it does not hold, from the journal: markers before it, those that were
 // being written while it was copied, and, behind a dump, those since.
-format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor) const {
+format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor, const StepRange& steps) const {
     format::RingLosses losses;
     if (log_ != nullptr) {
         visit_log(visitor);
         return losses;
     }
     if (process_.source.is_journal) {
-        losses.overwritten = visit_journaled(0, UINT64_MAX, visitor);
+        losses.overwritten = visit_journaled(0, UINT64_MAX, steps, visitor);
         return losses;
     }
     const format::RingImage& ring = image();
     const uint64_t end = ring.next_marker();
     uint64_t next = ring.first_marker();
     uint64_t holes = 0;
-    losses.overwritten = visit_journaled(0, next, visitor);
+    losses.overwritten = visit_journaled(0, next, steps, visitor);
     const auto tell = [&](uint64_t ticket, const format::MarkerEntry& raw) {
-        holes += visit_journaled(next, ticket, visitor);
+        holes += visit_journaled(next, ticket, steps, visitor);
         visitor.marker({*this, ticket, raw});
         next = ticket + 1;
     };
@@ -157,18 +158,18 @@ format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor) const {
                           }
                       })
                       .torn;
-    holes += visit_journaled(next, end, visitor);
+    holes += visit_journaled(next, end, steps, visitor);
     next = std::max(next, end);
     for (const auto& [ticket, raw] : newer) {
         tell(ticket, raw);
     }
     losses.torn = std::min(losses.torn, holes);
-    losses.overwritten += visit_journaled(next, UINT64_MAX, visitor);
+    losses.overwritten += visit_journaled(next, UINT64_MAX, steps, visitor);
     return losses;
 }
 
 // A step is told once it is over: its calls may lie in the journal and in the ring.
-format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor) const {
+format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor, const StepRange& steps) const {
     std::optional<format::StepSum> open;
     const auto add = [&](const format::StepSum& sum) {
         if (open && open->step == sum.step) {
@@ -181,7 +182,7 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor) const {
         open = sum;
     };
     format::RingLosses losses;
-    journals_->visit_steps(process_key(process_), add, [&](uint64_t from, uint64_t until) {
+    journals_->visit_steps(process_key(process_), steps, add, [&](uint64_t from, uint64_t until) {
         uint64_t first = UINT64_MAX;
         uint64_t found = 0;
         losses.torn = image()
@@ -205,7 +206,7 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor) const {
     return losses;
 }
 
-format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor) const {
+format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor, const StepRange& steps) const {
     if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
         for (size_t i = 0; kind == RecordKind::kCollective && i < dump->entries.size(); ++i) {
             const fr::Entry& entry = dump->entries[i];
@@ -222,14 +223,14 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
         case RecordKind::kCudaCall: return image.for_each_cuda_call(each(&RecordVisitor::cuda_call));
         case RecordKind::kWork: return image.for_each_stream_work(each(&RecordVisitor::work));
         case RecordKind::kChannel: return image.for_each_channel(each(&RecordVisitor::channel));
-        case RecordKind::kMarker: return visit_markers(visitor);
+        case RecordKind::kMarker: return visit_markers(visitor, steps);
         case RecordKind::kHealth: return image.for_each_health(each(&RecordVisitor::health));
         case RecordKind::kLabel:
             for (const auto& [key, value] : process_.labels) {
                 visitor.label({*this, printable(process_.text(key)), printable(process_.text(value))});
             }
             break;
-        case RecordKind::kStep: return visit_steps(visitor);
+        case RecordKind::kStep: return visit_steps(visitor, steps);
         case RecordKind::kTorchCall: break;
     }
     return {};

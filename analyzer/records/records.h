@@ -119,8 +119,9 @@ class ProcessRecords {
     const Process& process() const { return process_; }  // the run's process: condensed, and linked
     // Oldest first; markers also from the journal. kCollective holds calls of either recorder; Flight Recorder files
     // have nothing else.
-    // Answers what is lost of that kind.
-    format::RingLosses visit(RecordKind kind, RecordVisitor& visitor) const;
+    // Answers what is lost of that kind. Who wants some steps alone gets all of their markers and sums, and of others
+    // what comes along.
+    format::RingLosses visit(RecordKind kind, RecordVisitor& visitor, const StepRange& steps = {}) const;
     // Every call decoded: of our records in the order of visit().
     Process decoded() const;
     // The decoded call of a record of ours; decodes all at the first one. nullptr: none is on that ticket.
@@ -144,11 +145,11 @@ class ProcessRecords {
     ProcessRecords(const Run& run, const Process& process) : run_(run), process_(process) {}
 
     const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
-    format::RingLosses visit_markers(RecordVisitor& visitor) const;
-    uint64_t visit_journaled(uint64_t from, uint64_t until, RecordVisitor& visitor) const;
+    format::RingLosses visit_markers(RecordVisitor& visitor, const StepRange& steps) const;
+    uint64_t visit_journaled(uint64_t from, uint64_t until, const StepRange& steps, RecordVisitor& visitor) const;
     void visit_log(RecordVisitor& visitor) const;
     ProcessRecords of_block(const format::RingImage& image) const;
-    format::RingLosses visit_steps(RecordVisitor& visitor) const;
+    format::RingLosses visit_steps(RecordVisitor& visitor, const StepRange& steps) const;
     void hold(OpenedSource opened, Symbols& symbols);
 
     const Run& run_;

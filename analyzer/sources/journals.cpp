@@ -31,22 +31,35 @@ ProcessKey process_key(const Process& process) { return {process.boot_id, proces
 Journals::Journals(const std::vector<std::string>& paths) : paths_(paths) {
     for (size_t i = 0; i < paths_.size(); ++i) {
         const Result<OpenFile> file = OpenFile::open(paths_[i]);
-        const Result<std::vector<std::byte>> bytes = file ? file->read_all() : file.error();
-        const Result<format::JournalIndex> index = bytes ? format::index_journal(*bytes) : bytes.error();
+        const Result<format::JournalIndex> index =
+            file ? format::index_journal(file->size_bytes(),
+                                         [&file](uint64_t offset_bytes, void* into, size_t size_bytes) {
+                                             return file->read_at(offset_bytes, into, size_bytes);
+                                         })
+                 : file.error();
         if (!index) {
             problems_.push_back(index.error().within(label_of(paths_[i])).text());
             continue;
         }
-        for (const format::JournalPart& part : index->parts) {
-            processes_[{part.boot_id, part.pid, part.pid_start_ticks}].parts.push_back({i, part});
-        }
-        for (const std::string& problem : index->problems) {
-            problems_.push_back(label_of(paths_[i]) + ": " + problem);
-        }
+        add(static_cast<uint32_t>(i), *index);
     }
     for (auto& [key, process] : processes_) {
+        process.key = &key;
         std::stable_sort(process.parts.begin(), process.parts.end(),
                          [](const Part& a, const Part& b) { return a.part.first_ticket < b.part.first_ticket; });
+    }
+}
+
+void Journals::add(uint32_t file, const format::JournalIndex& index) {
+    std::vector<Process*> of_index;
+    for (const ProcessKey& key : index.processes) {
+        of_index.push_back(&processes_[key]);
+    }
+    for (const format::JournalPart& part : index.parts) {
+        of_index[part.process]->parts.push_back({file, part});
+    }
+    for (const std::string& problem : index.problems) {
+        problems_.push_back(label_of(paths_[file]) + ": " + problem);
     }
 }
 
@@ -58,7 +71,7 @@ std::vector<ProcessKey> Journals::processes() const {
     return keys;
 }
 
-Result<format::MarkerBlock> Journals::read(const Part& part) {
+Result<format::MarkerBlock> Journals::read(const Process& process, const Part& part) {
     if (open_file_ != part.file) {
         Result<OpenFile> file = OpenFile::open(paths_[part.file]);
         if (!file) {
@@ -71,18 +84,20 @@ Result<format::MarkerBlock> Journals::read(const Part& part) {
     if (file_->read_at(part.part.offset_bytes, bytes.data(), bytes.size()) != bytes.size()) {
         return Error("cut off while it is read");
     }
-    return format::read_block(bytes);
+    return format::read_block(bytes, *process.key, part.part);
 }
 
 bool Journals::newest(const ProcessKey& process, std::vector<std::byte>& memory, format::RingImage& image) {
     const auto known = processes_.find(process);
     for (size_t i = known == processes_.end() ? 0 : known->second.parts.size(); i > 0; --i) {
-        const Result<format::MarkerBlock> block = read(known->second.parts[i - 1]);
+        const Part& part = known->second.parts[i - 1];
+        const Result<format::MarkerBlock> block = read(known->second, part);
         const Result<format::RingImage> made = block ? format::image_of(*block, memory) : block.error();
         if (made) {
             image = *made;
             return true;
         }
+        note(part, made.error());
     }
     return false;
 }
@@ -98,7 +113,7 @@ bool Journals::open(const ProcessKey& process, std::vector<std::byte>& memory, O
         end = std::max(end, part.part.first_ticket + part.part.markers);
     }
     BlockJoiner joiner(opened.image.header());
-    visit_blocks(process, end - std::min(end, kMostMarkers), end,
+    visit_blocks(process, end - std::min(end, kMostMarkers), end, {},
                  [&](const Part&, format::MarkerBlock& block) { joiner.add(std::move(block)); });
     add_labels(known, joiner);
     const Result<format::RingImage> image = format::image_of(joiner.joined(), memory);
@@ -123,7 +138,7 @@ void Journals::add_labels(Process& process, BlockJoiner& joiner) {
     if (oldest.part.first_ticket + oldest.part.markers > joiner.joined().first_ticket) {
         return;
     }
-    if (Result<format::MarkerBlock> block = read(oldest)) {
+    if (Result<format::MarkerBlock> block = read(process, oldest)) {
         std::erase_if(block->markers,
                       [](const format::MarkerEntry& marker) { return marker.kind != format::MarkerKind::kLabel; });
         joiner.put_before(std::move(*block));
@@ -137,7 +152,7 @@ void Journals::set_clock(format::MarkerBlock& block, Process& process) {
     constexpr double kLeastStepNs = 1e9;
     constexpr double kMostDrift = 1e-3;
     for (size_t i = process.parts.size(); i > 0 && !process.newest; --i) {
-        if (const Result<format::MarkerBlock> newest = read(process.parts[i - 1])) {
+        if (const Result<format::MarkerBlock> newest = read(process, process.parts[i - 1])) {
             process.newest = newest->header.last_anchor;
             process.clock = format::RingClock(newest->header);
         }
@@ -175,7 +190,7 @@ const std::string& Journals::place_in_later(uint64_t key, Process& process, size
     constexpr size_t kMostParts = 16;
     const auto [known, is_new] = process.places.try_emplace(key);
     for (size_t i = next_part; is_new && i < process.parts.size() && i < next_part + kMostParts; ++i) {
-        const Result<format::MarkerBlock> block = read(process.parts[i]);
+        const Result<format::MarkerBlock> block = read(process, process.parts[i]);
         for (size_t row = 0; block && row < block->sites.size(); ++row) {
             const format::MarkerSiteRecord& site = block->sites[row];
             if (site.key == key && site.place != 0 && site.place <= block->texts.size()) {
@@ -195,10 +210,10 @@ void Journals::note(const Part& part, const Error& error) {
     }
 }
 
-uint64_t Journals::visit(const ProcessKey& process, uint64_t from, uint64_t until,
+uint64_t Journals::visit(const ProcessKey& process, uint64_t from, uint64_t until, const StepRange& steps,
                          const std::function<void(const format::RingImage& image)>& visit) {
     std::vector<std::byte> memory;
-    return visit_blocks(process, from, until, [&](const Part& part, const format::MarkerBlock& block) {
+    return visit_blocks(process, from, until, steps, [&](const Part& part, const format::MarkerBlock& block) {
         if (const Result<format::RingImage> image = format::image_of(block, memory)) {
             visit(*image);
         } else {
@@ -207,37 +222,68 @@ uint64_t Journals::visit(const ProcessKey& process, uint64_t from, uint64_t unti
     });
 }
 
-uint64_t Journals::visit_blocks(const ProcessKey& process, uint64_t from, uint64_t until, const VisitBlock& visit) {
+namespace {
+
+// Goes through a process's blocks in their order, and says which are of the wanted steps.
+class ChosenBlocks {
+  public:
+    explicit ChosenBlocks(const StepRange& steps) : steps_(steps) {}
+
+    bool wants(const format::BlockRow& row) {
+        const bool is_of_steps = !steps_ || row.overlaps(steps_->first, steps_->second);
+        const bool begins = !has_begun_ && row.last_step > format::kNoStep;
+        const bool is_wanted = is_of_steps || was_of_steps_ || begins;
+        has_begun_ |= begins;
+        was_of_steps_ = is_of_steps;
+        return is_wanted;
+    }
+
+  private:
+    const StepRange& steps_;
+    bool has_begun_ = false;
+    bool was_of_steps_ = false;
+};
+
+}  // namespace
+
+uint64_t Journals::visit_blocks(const ProcessKey& process, uint64_t from, uint64_t until, const StepRange& steps,
+                                const VisitBlock& visit) {
     const auto known = processes_.find(process);
     uint64_t next = from;
     uint64_t end = until == UINT64_MAX ? from : until;
     uint64_t missing = 0;
+    ChosenBlocks chosen(steps);
     for (size_t i = 0; known != processes_.end() && i < known->second.parts.size(); ++i) {
         const Part& of = known->second.parts[i];
         const format::JournalPart& part = of.part;
-        if (part.first_ticket >= until || part.first_ticket + part.markers <= next) {
+        const uint64_t behind = part.first_ticket + part.markers;
+        if (part.first_ticket >= until || behind <= next) {
             continue;
         }
-        end = until == UINT64_MAX ? std::max(end, part.first_ticket + part.markers) : end;
-        Result<format::MarkerBlock> block = read(of);
-        if (!block) {
-            note(of, block.error());
-            continue;
+        end = until == UINT64_MAX ? std::max(end, behind) : end;
+        if (chosen.wants(part)) {
+            Result<format::MarkerBlock> block = read(known->second, of);
+            if (!block) {
+                note(of, block.error());
+                continue;
+            }
+            cut(*block, next, until);
+            set_clock(*block, known->second);
+            complete_places(*block, known->second, i + 1);
+            visit(of, *block);
         }
-        cut(*block, next, until);
-        set_clock(*block, known->second);
-        complete_places(*block, known->second, i + 1);
-        missing += block->first_ticket - next;
-        next = block->first_ticket + block->markers.size();
-        visit(of, *block);
+        missing += std::max(part.first_ticket, next) - next;
+        next = std::min(behind, until);
     }
     return missing + end - std::min(end, next);
 }
 
-void Journals::visit_steps(const ProcessKey& process, const std::function<void(const format::StepSum& sum)>& visit,
+void Journals::visit_steps(const ProcessKey& process, const StepRange& steps,
+                           const std::function<void(const format::StepSum& sum)>& visit,
                            const std::function<void(uint64_t from, uint64_t until)>& gap) {
     std::vector<const Part*> parts;
-    if (const auto known = processes_.find(process); known != processes_.end()) {
+    const auto known = processes_.find(process);
+    if (known != processes_.end()) {
         for (const Part& part : known->second.parts) {
             if (part.part.next_call > part.part.first_call) {
                 parts.push_back(&part);
@@ -253,7 +299,8 @@ void Journals::visit_steps(const ProcessKey& process, const std::function<void(c
         if (part->part.first_call < next) {
             continue;  // summed up twice, where one writer took over from another: a sum cannot be divided
         }
-        const Result<format::MarkerBlock> block = read(*part);
+        const bool is_wanted = !steps || part->part.overlaps(steps->first, steps->second);
+        const Result<format::MarkerBlock> block = is_wanted ? read(known->second, *part) : format::MarkerBlock();
         if (!block) {
             note(*part, block.error());
             continue;

@@ -20,13 +20,11 @@
 
 namespace titan::analyzer {
 
+// From the first to the last; nothing: all.
+using StepRange = std::optional<std::pair<int64_t, int64_t>>;
+
 // A process of any node.
-struct ProcessKey {
-    std::string boot_id;
-    int32_t pid = 0;
-    uint64_t pid_start_ticks = 0;
-    auto operator<=>(const ProcessKey&) const = default;
-};
+using ProcessKey = format::JournalProcess;
 
 ProcessKey process_key(const Process& process);
 
@@ -47,21 +45,25 @@ class Journals {
 
     // Calls visit(image) for each block of the process with markers on tickets from `from` to before `until`, oldest
     // first: a ring that holds these markers and what they refer to, and lives until the call returns. Markers lie in
-    // one block only. Answers how many of these tickets are in none; without a limit, how many before the last one.
-    uint64_t visit(const ProcessKey& process, uint64_t from, uint64_t until,
+    // one block only. Of `steps`, blocks of other steps are left out, but for the first step and what comes right
+    // behind the last: these tell when steps begin and end. Answers how many of these tickets are in none; without a
+    // limit, how many before the last one.
+    uint64_t visit(const ProcessKey& process, uint64_t from, uint64_t until, const StepRange& steps,
                    const std::function<void(const format::RingImage& image)>& visit);
 
     // Likewise visit(sum) for each sum of a step, and in between gap(from, until) for calls that no block sums up; the
     // last gap has no limit.
-    void visit_steps(const ProcessKey& process, const std::function<void(const format::StepSum& sum)>& visit,
+    void visit_steps(const ProcessKey& process, const StepRange& steps,
+                     const std::function<void(const format::StepSum& sum)>& visit,
                      const std::function<void(uint64_t from, uint64_t until)>& gap);
 
   private:
     struct Part {
-        size_t file = 0;
-        format::JournalPart part;
+        uint32_t file = 0;
+        format::JournalPart part{};
     };
     struct Process {
+        const ProcessKey* key = nullptr;
         std::vector<Part> parts;  // by first ticket
         // Sites that had no words yet when a block was written: from a later block, by key.
         std::map<uint64_t, std::string> places;
@@ -69,9 +71,11 @@ class Journals {
         format::RingClock clock;
     };
     using VisitBlock = std::function<void(const Part& part, format::MarkerBlock& block)>;
-    uint64_t visit_blocks(const ProcessKey& process, uint64_t from, uint64_t until, const VisitBlock& visit);
+    uint64_t visit_blocks(const ProcessKey& process, uint64_t from, uint64_t until, const StepRange& steps,
+                          const VisitBlock& visit);
+    void add(uint32_t file, const format::JournalIndex& index);
     void add_labels(Process& process, BlockJoiner& joiner);
-    Result<format::MarkerBlock> read(const Part& part);
+    Result<format::MarkerBlock> read(const Process& process, const Part& part);
     void note(const Part& part, const Error& error);
     void set_clock(format::MarkerBlock& block, Process& process);
     void complete_places(format::MarkerBlock& block, Process& process, size_t next_part);

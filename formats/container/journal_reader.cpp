@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "formats/container/marker_columns.h"
 #include "formats/container/packed.h"
@@ -15,16 +16,26 @@ namespace {
 constexpr FileKind kJournals{"journal", kJournalMagic, kJournalMajor, kJournalMinor, kMaxJournalSections, true};
 constexpr size_t kLeastMarkerBytes = 12;  // one for each of its columns
 constexpr size_t kLeastStepBytes = 8;
+constexpr size_t kLeastProcessBytes = 3;
+constexpr size_t kLeastRowBytes = 8;
 constexpr size_t kBeginningBytes = sizeof(RingHeader) + 64;
 constexpr const char* kMisfit = "its fields do not fit together: damaged, or written by a defective writer";
 
 // Four numbers, and whether they can be true.
-bool read_tickets(Unpacker& content, JournalPart& part) {
-    for (uint64_t* const number : {&part.first_ticket, &part.markers, &part.first_call, &part.next_call}) {
+bool is_plausible(const BlockRow& row) {
+    return row.markers <= kJournalBlockMarkers && row.first_ticket <= UINT64_MAX / 4 && row.first_call <= row.next_call;
+}
+
+bool read_tickets(Unpacker& content, BlockRow& row) {
+    for (uint64_t* const number : {&row.first_ticket, &row.markers, &row.first_call, &row.next_call}) {
         content.number(*number);
     }
-    return content.good() && part.markers <= kJournalBlockMarkers && part.first_ticket <= UINT64_MAX / 4 &&
-           part.first_call <= part.next_call;
+    return content.good() && is_plausible(row);
+}
+
+JournalProcess process_of(const RingHeader& header) {
+    return {std::string(header.boot_id, strnlen(header.boot_id, sizeof(header.boot_id))), header.pid,
+            header.pid_start_ticks};
 }
 
 void unpack_header(Unpacker& content, RingHeader& header) {
@@ -55,6 +66,9 @@ class BlockReader {
             }
             good_ = good_ && content.good();
         }
+        block.first_ticket = tickets_.first_ticket;
+        block.first_call = tickets_.first_call;
+        block.next_call = tickets_.next_call;
         return good_ && fields.good() && block.header.magic == kRingMagic && block.header.endian_tag == kEndianTag &&
                block.markers.size() == tickets_.markers;
     }
@@ -79,11 +93,10 @@ class BlockReader {
             good_ = false;
             return;
         }
-        block.first_ticket = tickets_.first_ticket;
         block.markers.resize(tickets_.markers);
         code_markers(content, std::span(block.markers));
         for (size_t i = 0; i < block.markers.size(); ++i) {
-            block.markers[i].slot_sequence = 2 * (block.first_ticket + i) + 2;
+            block.markers[i].slot_sequence = 2 * (tickets_.first_ticket + i) + 2;
         }
     }
 
@@ -92,12 +105,12 @@ class BlockReader {
         code_steps(content, std::span(steps));
     }
 
-    JournalPart tickets_;
+    BlockRow tickets_{};
     bool good_ = true;
 };
 
-// Reads the beginning of a block, which has the first two fields.
-std::string read_part(std::span<const std::byte> raw, JournalPart& part) {
+// Of a block's beginning, which has the first two fields.
+std::string read_part(std::span<const std::byte> raw, JournalProcess& process, JournalPart& part) {
     RingHeader header{};
     Unpacker fields(raw);
     Unpacker content({});
@@ -110,12 +123,8 @@ std::string read_part(std::span<const std::byte> raw, JournalPart& part) {
         static_cast<JournalTag>(tag) != JournalTag::kTickets) {
         return kMisfit;
     }
-    const bool is_good = read_tickets(content, part);
-    part.pid = header.pid;
-    part.rank = plausible_rank(header.rank);
-    part.pid_start_ticks = header.pid_start_ticks;
-    part.boot_id = std::string(header.boot_id, strnlen(header.boot_id, sizeof(header.boot_id)));
-    return is_good ? "" : kMisfit;
+    process = process_of(header);
+    return read_tickets(content, part) ? "" : kMisfit;
 }
 
 // The first bytes that a section unpacks to.
@@ -134,6 +143,204 @@ std::string unpack_beginning(ZSTD_DCtx* context, const Section& section, std::ve
     return {};
 }
 
+// What an index tells, of blocks that follow it.
+struct IndexedBlocks {
+    std::vector<JournalProcess> processes;
+    std::vector<BlockRow> rows;
+};
+
+void read_processes(Unpacker& content, std::vector<JournalProcess>& processes) {
+    processes.resize(content.count(0, kLeastProcessBytes));
+    for (JournalProcess& process : processes) {
+        content.text(process.boot_id);
+        content.number(process.pid);
+        content.number(process.pid_start_ticks);
+    }
+}
+
+bool read_rows(Unpacker& content, IndexedBlocks& blocks) {
+    blocks.rows.resize(content.count(0, kLeastRowBytes));
+    bool is_good = true;
+    for (BlockRow& row : blocks.rows) {
+        code_row(content, row);
+        is_good = is_good && is_plausible(row) && row.process < blocks.processes.size() &&
+                  row.size_bytes > sizeof(SectionHeader);
+    }
+    return is_good;
+}
+
+bool read_index(std::span<const std::byte> raw, IndexedBlocks& blocks) {
+    Unpacker fields(raw);
+    Unpacker content({});
+    uint64_t tag = 0;
+    bool is_good = true;
+    while (fields.next_field(tag, content)) {
+        switch (static_cast<IndexTag>(tag)) {
+            case IndexTag::kProcesses: read_processes(content, blocks.processes); break;
+            case IndexTag::kBlocks: is_good = read_rows(content, blocks) && is_good; break;
+            default: continue;  // of a newer minor
+        }
+        is_good = is_good && content.good();
+    }
+    return is_good && fields.good();
+}
+
+// Goes from index to index, and from block to block where there is none.
+class JournalWalk {
+  public:
+    JournalWalk(uint64_t file_bytes, const ReadBytes& read)
+        : file_bytes_(file_bytes), read_(read), context_(ZSTD_createDCtx()) {}
+
+    Result<JournalIndex> walk() {
+        const Result<size_t> start = check_file_header(bytes_at(0, kWindowBytes), kJournals);
+        if (!start || context_ == nullptr) {
+            return start ? Error("out of memory") : start.error();
+        }
+        offset_ = *start;
+        while (offset_ < file_bytes_ && number_ <= kMaxJournalSections && take_section()) {
+        }
+        if (number_ > kMaxJournalSections) {
+            index_.problems.push_back("more than " + std::to_string(kMaxJournalSections) +
+                                      " sections: the rest is ignored");
+        }
+        return std::move(index_);
+    }
+
+  private:
+    static constexpr size_t kWindowBytes = 4096;  // an index and its header, most often
+
+    void note(const std::string& problem) { index_.problems.push_back(in_section(number_, problem)); }
+
+    // Fewer where the file ends. Valid until the next call.
+    std::span<const std::byte> bytes_at(uint64_t offset_bytes, size_t size_bytes) {
+        const bool is_there =
+            offset_bytes >= window_offset_ && offset_bytes - window_offset_ + size_bytes <= window_.size();
+        if (!is_there) {
+            const uint64_t left = file_bytes_ - std::min(offset_bytes, file_bytes_);
+            window_.resize(std::min<uint64_t>(std::max(size_bytes, kWindowBytes), left));
+            window_.resize(read_(offset_bytes, window_.data(), window_.size()));
+            window_offset_ = offset_bytes;
+        }
+        const auto bytes = std::span(window_).subspan(offset_bytes - window_offset_);
+        return bytes.first(std::min(size_bytes, bytes.size()));
+    }
+
+    // False: what comes behind cannot be found.
+    bool take_section() {
+        const auto bytes = bytes_at(offset_, sizeof(SectionHeader));
+        if (bytes.size() < sizeof(SectionHeader)) {
+            note("missing: the file is truncated");
+            return false;
+        }
+        Section section{copy_from<SectionHeader>(bytes), {}, number_};
+        const uint64_t stored_bytes = section.header.stored_bytes;
+        const std::string problem = header_problem(section.header, file_bytes_ - offset_ - sizeof(SectionHeader));
+        if (!problem.empty()) {
+            note(problem);
+            return false;
+        }
+        const auto kind = static_cast<JournalSection>(section.header.kind);
+        uint64_t behind = offset_ + sizeof(SectionHeader) + stored_bytes;
+        if (section.header.kind == SectionKind::kEnd) {
+            return false;
+        }
+        if (kind == JournalSection::kIndex || kind == JournalSection::kBlock) {
+            if (stored_bytes > ZSTD_compressBound(kMaxSectionRawBytes)) {
+                note("claims " + std::to_string(stored_bytes) + " bytes: damaged, or written by a defective writer");
+            } else {
+                section.stored = bytes_at(offset_ + sizeof(SectionHeader), stored_bytes);
+                behind = kind == JournalSection::kIndex ? take_index(section, behind) : take_block(section, behind);
+            }
+        }
+        ++number_;
+        offset_ = behind;
+        return true;
+    }
+
+    // Answers where the blocks end that the index tells of.
+    uint64_t take_index(const Section& section, uint64_t behind) {
+        std::string problem = implausible(section, kMaxSectionRawBytes);
+        IndexedBlocks blocks;
+        if (problem.empty()) {
+            raw_.resize(section.header.raw_bytes);
+            problem = unpack(context_.get(), section, raw_.data());
+        }
+        if (problem.empty() && !read_index(raw_, blocks)) {
+            problem = kMisfit;
+        }
+        if (!problem.empty()) {
+            note(problem);
+            return behind;
+        }
+        for (const BlockRow& row : blocks.rows) {
+            ++number_;
+            if (row.size_bytes > file_bytes_ - behind) {
+                note("cut off: " + std::to_string(file_bytes_ - behind) + " of " + std::to_string(row.size_bytes) +
+                     " bytes: the file is truncated");
+                return file_bytes_;
+            }
+            add(blocks.processes[row.process], {row, behind});
+            behind += row.size_bytes;
+        }
+        return behind;
+    }
+
+    // Of a block that no index tells of its beginning is unpacked.
+    uint64_t take_block(const Section& section, uint64_t behind) {
+        JournalPart part{};
+        part.offset_bytes = offset_;
+        part.size_bytes = static_cast<uint32_t>(behind - offset_);
+        part.first_step = INT64_MIN;
+        part.last_step = INT64_MAX;
+        JournalProcess process;
+        std::string problem = implausible(section, kMaxSectionRawBytes);
+        problem = problem.empty() ? unpack_beginning(context_.get(), section, raw_) : problem;
+        problem = problem.empty() ? read_part(raw_, process, part) : problem;
+        if (problem.empty()) {
+            add(process, part);
+        } else {
+            note(problem);
+        }
+        return behind;
+    }
+
+    void add(const JournalProcess& process, JournalPart part) {
+        const auto [known, is_new] = places_.try_emplace(process, static_cast<uint32_t>(index_.processes.size()));
+        if (is_new) {
+            index_.processes.push_back(process);
+        }
+        part.process = known->second;
+        index_.parts.push_back(part);
+    }
+
+    uint64_t file_bytes_;
+    const ReadBytes& read_;
+    Context context_;
+    JournalIndex index_;
+    std::map<JournalProcess, uint32_t> places_;
+    std::vector<std::byte> window_;
+    uint64_t window_offset_ = 0;
+    std::vector<std::byte> raw_;
+    uint64_t offset_ = 0;
+    uint32_t number_ = 1;  // of the section
+};
+
+// Whether all that the index says of the block is true.
+bool fits(const MarkerBlock& block, const JournalProcess& process, const JournalPart& part) {
+    BlockRow steps{};
+    steps.note_no_steps();
+    for (const MarkerEntry& marker : block.markers) {
+        steps.note_steps(marker);
+    }
+    for (const StepSum& sum : block.steps) {
+        steps.note_step(sum.step);
+    }
+    return process_of(block.header) == process && block.first_ticket == part.first_ticket &&
+           block.markers.size() == part.markers && block.first_call == part.first_call &&
+           block.next_call == part.next_call && steps.first_step >= part.first_step &&
+           steps.last_step <= part.last_step;
+}
+
 }  // namespace
 
 bool is_journal(std::span<const std::byte> file) {
@@ -141,36 +348,18 @@ bool is_journal(std::span<const std::byte> file) {
     return magic == kJournalMagic || magic == kForeignJournalMagic;
 }
 
+Result<JournalIndex> index_journal(uint64_t file_bytes, const ReadBytes& read) {
+    return JournalWalk(file_bytes, read).walk();
+}
+
 Result<JournalIndex> index_journal(std::span<const std::byte> file) {
-    const Result<size_t> start = check_file_header(file, kJournals);
-    if (!start) {
-        return start.error();
-    }
-    const Context context(ZSTD_createDCtx());
-    if (context == nullptr) {
-        return Error("out of memory");
-    }
-    SectionList list = list_sections(file, *start, kJournals);
-    JournalIndex index;
-    std::vector<std::byte> raw;
-    for (const Section& section : list.sections) {
-        if (static_cast<JournalSection>(section.header.kind) != JournalSection::kBlock) {
-            continue;
+    return index_journal(file.size(), [file](uint64_t offset_bytes, void* into, size_t size_bytes) {
+        const size_t there = std::min(size_bytes, file.size() - std::min<uint64_t>(offset_bytes, file.size()));
+        if (there != 0) {
+            std::memcpy(into, file.data() + offset_bytes, there);
         }
-        JournalPart part;
-        part.offset_bytes = static_cast<uint64_t>(section.stored.data() - file.data()) - sizeof(SectionHeader);
-        part.size_bytes = sizeof(SectionHeader) + section.stored.size();
-        std::string problem = implausible(section, kMaxSectionRawBytes);
-        problem = problem.empty() ? unpack_beginning(context.get(), section, raw) : problem;
-        problem = problem.empty() ? read_part(raw, part) : problem;
-        if (problem.empty()) {
-            index.parts.push_back(std::move(part));
-        } else {
-            index.problems.push_back(in_section(section.number, problem));
-        }
-    }
-    index.problems.insert(index.problems.end(), list.problems.begin(), list.problems.end());
-    return index;
+        return there;
+    });
 }
 
 Result<MarkerBlock> read_block(std::span<const std::byte> bytes) {
@@ -191,6 +380,15 @@ Result<MarkerBlock> read_block(std::span<const std::byte> bytes) {
         problem = kMisfit;
     }
     return problem.empty() ? Result<MarkerBlock>(std::move(block)) : Error(problem);
+}
+
+Result<MarkerBlock> read_block(std::span<const std::byte> bytes, const JournalProcess& process,
+                               const JournalPart& part) {
+    Result<MarkerBlock> block = read_block(bytes);
+    if (block && !fits(*block, process, part)) {
+        return Error("a block is not what its index says: damaged, or written by a defective writer");
+    }
+    return block;
 }
 
 }  // namespace titan::format

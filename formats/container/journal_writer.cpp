@@ -15,6 +15,27 @@ constexpr size_t kMostTextBytes = 4096;
 // Between the texts and the markers, of which each takes 64 bytes at worst.
 constexpr size_t kTextRoomBytes = 512 << 10;
 
+BlockRow row_of(const MarkerRun& run, const StepSums& sums) {
+    BlockRow row{};
+    row.note_no_steps();
+    row.first_ticket = run.first_ticket;
+    row.markers = run.markers.size();
+    row.first_call = sums.first_call;
+    row.next_call = sums.next_call;
+    for (const MarkerEntry& marker : run.markers) {
+        row.note_steps(marker);
+    }
+    for (const StepSum& sum : sums.steps) {
+        row.note_step(sum.step);
+    }
+    return row;
+}
+
+bool is_of(const BlockProcess& process, const RingHeader& header) {
+    return process.pid == header.pid && process.pid_start_ticks == header.pid_start_ticks &&
+           std::memcmp(process.boot_id, header.boot_id, sizeof(process.boot_id)) == 0;
+}
+
 }  // namespace
 
 template <uint32_t most>
@@ -48,7 +69,9 @@ size_t JournalBlock::pack(const RingHeader& header, const MarkerRun& run, const 
     static_assert(kMostBytes <= kMaxSectionRawBytes);
     const size_t most = run.markers.size() < kJournalBlockMarkers ? run.markers.size() : kJournalBlockMarkers;
     const size_t fit = number(run.markers.first(most), words);
-    write(header, {run.first_ticket, run.markers.first(fit)}, sums, words);
+    const MarkerRun fitting{run.first_ticket, run.markers.first(fit)};
+    row_ = row_of(fitting, sums);
+    write(header, fitting, sums, words);
     return fit;
 }
 
@@ -116,6 +139,47 @@ void JournalBlock::write(const RingHeader& header, const MarkerRun& run, const S
         code_steps(packed, sums.steps);
     });
     size_bytes_ = packed.good() ? packed.size_bytes() : 0;
+}
+
+void BlockIndex::add(const RingHeader& header, BlockRow row, uint64_t size_bytes) {
+    row.process = process_of(header);
+    row.size_bytes = static_cast<uint32_t>(size_bytes);
+    rows_[rows_count_++] = row;
+}
+
+uint32_t BlockIndex::process_of(const RingHeader& header) {
+    for (uint32_t i = process_count_; i > 0; --i) {
+        if (is_of(processes_[i - 1], header)) {
+            return i - 1;
+        }
+    }
+    BlockProcess& process = processes_[process_count_];
+    std::memcpy(process.boot_id, header.boot_id, sizeof(process.boot_id));
+    process.pid = header.pid;
+    process.pid_start_ticks = header.pid_start_ticks;
+    return process_count_++;
+}
+
+std::span<const unsigned char> BlockIndex::pack() {
+    PackedBytes packed(bytes_, sizeof(bytes_));
+    packed.field(IndexTag::kProcesses, [&] {
+        packed.number(process_count_);
+        for (uint32_t i = 0; i < process_count_; ++i) {
+            const BlockProcess& process = processes_[i];
+            const size_t length = strnlen(process.boot_id, sizeof(process.boot_id));
+            packed.number(length);
+            packed.put(process.boot_id, length);
+            packed.number(process.pid);
+            packed.number(process.pid_start_ticks);
+        }
+    });
+    packed.field(IndexTag::kBlocks, [&] {
+        packed.number(rows_count_);
+        for (uint32_t i = 0; i < rows_count_; ++i) {
+            code_row(packed, rows_[i]);
+        }
+    });
+    return {bytes_, packed.good() ? packed.size_bytes() : 0};
 }
 
 }  // namespace titan::format

@@ -62,6 +62,17 @@ std::string in_section(uint32_t number, const std::string& what) {
     return "section " + std::to_string(number) + ": " + what;
 }
 
+std::string header_problem(const SectionHeader& header, uint64_t available_bytes) {
+    if (header.check != checksum(std::as_bytes(std::span(&header, 1)).first(offsetof(SectionHeader, check)))) {
+        return "bad header checksum: the file is damaged from here on";
+    }
+    if (header.stored_bytes > available_bytes) {
+        return "cut off: " + std::to_string(available_bytes) + " of " + std::to_string(header.stored_bytes) +
+               " bytes: the file is truncated";
+    }
+    return {};
+}
+
 SectionList list_sections(std::span<const std::byte> file, size_t offset, const FileKind& kind) {
     SectionList list;
     for (uint32_t number = 1; number <= kind.max_sections; ++number) {
@@ -74,18 +85,12 @@ SectionList list_sections(std::span<const std::byte> file, size_t offset, const 
         }
         const auto bytes = file.subspan(offset);
         Section section{copy_from<SectionHeader>(bytes), {}, number};
-        if (section.header.check != checksum(bytes.first(offsetof(SectionHeader, check)))) {
-            list.problems.push_back(in_section(number, "bad header checksum: the file is damaged from here on"));
+        if (const std::string problem = header_problem(section.header, bytes.size() - sizeof(SectionHeader));
+            !problem.empty()) {
+            list.problems.push_back(in_section(number, problem));
             return list;
         }
         if (section.header.kind == SectionKind::kEnd) {
-            return list;
-        }
-        const uint64_t available = bytes.size() - sizeof(SectionHeader);
-        if (section.header.stored_bytes > available) {
-            list.problems.push_back(in_section(number, "cut off: " + std::to_string(available) + " of " +
-                                                           std::to_string(section.header.stored_bytes) +
-                                                           " bytes: the file is truncated"));
             return list;
         }
         section.stored = bytes.subspan(sizeof(SectionHeader), section.header.stored_bytes);

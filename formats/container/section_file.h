@@ -53,6 +53,9 @@ uint64_t checksum(std::span<const std::byte> bytes);
 // The size of the header, or why this is no file of this kind that we can read.
 Result<size_t> check_file_header(std::span<const std::byte> file, const FileKind& kind);
 
+// What is wrong with a section's header, of which so many bytes follow in the file; an empty string: nothing.
+std::string header_problem(const SectionHeader& header, uint64_t available_bytes);
+
 // Walks the section headers; stops at the first that cannot be trusted, because the next one's place depends on it.
 SectionList list_sections(std::span<const std::byte> file, size_t offset, const FileKind& kind);
 

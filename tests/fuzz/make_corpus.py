@@ -309,9 +309,30 @@ def digest_samples(digests):
         yield f"process-cut-{name}.digest", digest_of(section(kind, zstd_frame(raw), len(raw))), "skipped"
 
 
-def journal_of(*blocks, **header):
+def journal_section(raw, kind=1):
+    return section(kind, zstd_frame(raw), len(raw))
+
+
+def journal_of(*blocks, index=b"", **header):
     """Without the end section of the other containers."""
-    return container(b"TITNJRNL", *[section(1, zstd_frame(block), len(block)) for block in blocks], **header)[:-40]
+    sections = [journal_section(block) for block in blocks]
+    return container(b"TITNJRNL", *([journal_section(index, 2)] if index else []), *sections, **header)[:-40]
+
+
+def journal_index(ring, *rows, processes=1, process_count=None, row_count=None):
+    """Of blocks of that ring's process: each row has the block, and what is not as in journal_block."""
+    pid, = struct.unpack_from("<i", ring, 64)
+    start, = struct.unpack_from("<Q", ring, 72)
+    boot_id = ring[168:208].split(b"\0")[0]
+    process = varint(len(boot_id)) + boot_id + varint(2 * pid) + varint(start)
+    content = b""
+    for block, odd in rows:
+        row = {"process": 0, "size": len(journal_section(block)), "first": 7, "count": 3, "call": 40, "next_call": 47,
+               "first_step": 2 * 1, "last_step": 2 * 2, **odd}
+        content += b"".join(map(varint, row.values()))
+    tags = ((1, varint(processes if process_count is None else process_count) + process * processes),
+            (2, varint(len(rows) if row_count is None else row_count) + content))
+    return b"".join(varint(tag) + varint(len(field)) + field for tag, field in tags)
 
 
 def journal_block(ring, markers=None, first=7, count=3, texts=(b"step", b"forward"), sites=((1 << 63 | 5, 2),),
@@ -355,8 +376,33 @@ def journal_samples(rings):
     for name, block in (("site-without-text", journal_block(ring, sites=((5, 77),))),
                         ("no-texts", journal_block(ring, texts=()))):
         yield f"{name}.journal", journal_of(block), "read: 3 markers"
+    yield from journal_index_samples(ring)
     yield "bomb.journal", container(b"TITNJRNL", section(1, zstd_frame(repeated=256 << 20),
                                                          256 << 20)), "over the limit"
+
+
+def journal_index_samples(ring):
+    one, two = journal_block(ring), journal_block(ring, first=10)
+    indexed = lambda *rows, **odd: journal_of(one, two, index=journal_index(ring, *rows, **odd))
+    both = (one, {}), (two, {"first": 10})
+    yield "indexed.journal", indexed(*both), "read: 6 markers"
+    yield "index-of-one-of-two.journal", indexed(both[0]), "read: 6 markers"
+    yield "index-of-more.journal", indexed(*both, (one, {})), "read: 6 markers with names; section 4: cut off"
+    for name, odd in (("ticket", {"first": 8}), ("count", {"count": 2}), ("calls", {"call": 41}),
+                      ("first-step", {"first_step": 2 * 2}), ("last-step", {"last_step": 2 * 1})):
+        yield (f"index-of-another-{name}.journal", indexed((one, odd), both[1]),
+               "read: 3 markers with names; a block is not what its index says")
+    for name, odd in (("process-beyond", {"process": 1}), ("4097-markers", {"count": 4097}),
+                      ("calls-backwards", {"next_call": 39}), ("ticket-2-63", {"first": TWO63}),
+                      ("size-of-a-header", {"size": 40})):
+        yield (f"index-{name}.journal", indexed((one, odd), both[1]),
+               "read: 6 markers with names; section 1: its fields do not fit together")
+    for name, odd in (("2-63-rows", {"row_count": TWO63}), ("2-63-processes", {"process_count": TWO63})):
+        yield (f"index-of-{name}.journal", indexed(*both, **odd),
+               "read: 6 markers with names; section 1: its fields do not fit together")
+    short, long = ((one, {"size": len(journal_section(one)) + more}) for more in (-1, 1))
+    yield "index-of-a-shorter-block.journal", indexed(short, both[1]), "read: 0 markers"
+    yield "index-of-a-longer-block.journal", indexed(long, both[1]), "section 3: cut off"
 
 
 def sections_of(data):

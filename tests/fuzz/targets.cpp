@@ -102,7 +102,8 @@ std::string read_journal(std::span<const unsigned char> file) {
     std::vector<std::byte> memory;
     std::string problem = index->problems.empty() ? "" : index->problems.front();
     for (const format::JournalPart& part : index->parts) {
-        const auto block = format::read_block(bytes.subspan(part.offset_bytes, part.size_bytes));
+        const auto block =
+            format::read_block(bytes.subspan(part.offset_bytes, part.size_bytes), index->processes[part.process], part);
         const auto image = block ? format::image_of(*block, memory) : block.error();
         if (!image) {
             problem = image.error().text();

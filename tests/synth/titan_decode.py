@@ -179,34 +179,85 @@ def journal_markers(columns, count):
     return markers
 
 
+def journal_index(fields):
+    """Of each block that follows: what the index says of it."""
+    processes, rows = [], []
+    for tag, content in fields:
+        if tag == 1:
+            for _ in range(content.number()):
+                boot_id = content.take(content.number()).decode(errors="replace")
+                processes.append((boot_id, content.signed(), content.number()))
+        elif tag == 2:
+            for _ in range(content.number()):
+                process = processes[content.number()]
+                rows.append({"process": process, "size": content.number(), "first_ticket": content.number(),
+                             "markers": content.number(), "calls": (content.number(), content.number()),
+                             "steps": (content.signed(), content.signed())})
+    return rows
+
+
+def check_indexed(block, row, size):
+    steps = [marker["step"] for marker in block["markers"]] + block["steps"]
+    steps += [signed64(marker["value"]) for marker in block["markers"] if marker["kind"] == 1]
+    said = {"process": block["process"], "size": size, "first_ticket": block["first_ticket"],
+            "markers": len(block["markers"]), "calls": block["calls"],
+            "steps": (min(steps), max(steps)) if steps else ((1 << 63) - 1, -1 << 63)}
+    if said != row:
+        raise Damaged(f"the index says {row} of a block that is {said}")
+
+
+def journal_block(fields):
+    block = {"texts": [""], "markers": [], "steps": []}
+    count = 0
+    for tag, content in fields:
+        if tag == 1:
+            block["pid"], block["rank"] = (struct.unpack_from("<i", content.data, at)[0] for at in (64, 88))
+            boot_id = content.data[168:208].split(b"\0")[0].decode(errors="replace")
+            block["process"] = (boot_id, block["pid"], struct.unpack_from("<Q", content.data, 72)[0])
+        elif tag == 2:
+            block["first_ticket"], count = content.number(), content.number()
+            block["calls"] = content.number(), content.number()
+        elif tag == 3:
+            for _ in range(content.number()):
+                block["texts"].append(content.take(content.number()).decode(errors="replace"))
+        elif tag == 4:
+            block["sites"] = [(content.number(), content.number()) for _ in range(content.number())]
+        elif tag == 5:
+            block["markers"] = journal_markers(content, count)
+        elif tag == 6:
+            step = 0
+            for _ in range(content.number()):
+                step = step + content.signed()
+                block["steps"].append(step)
+                for _ in range(7):
+                    content.number()
+    return block
+
+
 def read_journal(data):
     """Blocks as dictionaries: rank, pid, first_ticket, markers with their texts."""
     magic, major, _minor, offset, _reserved, check = struct.unpack_from("<8sHHIQQ", data)
     if magic != b"TITNJRNL" or major != 1 or check != fnv1a64(data[:24]):
         raise Damaged("not a journal of major version 1")
+    indexed = []
     while offset < len(data):
         kind, stored_check, stored, raw, _none, check = struct.unpack_from("<IIQQQQ", data, offset)
-        if check != fnv1a64(data[offset:offset + 32]) or kind != 1:
+        if check != fnv1a64(data[offset:offset + 32]) or kind not in (1, 2):
             raise Damaged("bad section header")
         offset += 40
         if stored_check != fnv1a64(data[offset:offset + stored]) & 0xFFFFFFFF:
             raise Damaged("bad section")
-        block = {"texts": [""]}
-        for tag, content in Numbers(unzstd(data[offset:offset + stored], raw)).fields():
-            if tag == 1:
-                block["pid"], block["rank"] = (struct.unpack_from("<i", content.data, at)[0] for at in (64, 88))
-            elif tag == 2:
-                block["first_ticket"], count = content.number(), content.number()
-                block["calls"] = content.number(), content.number()
-            elif tag == 3:
-                for _ in range(content.number()):
-                    block["texts"].append(content.take(content.number()).decode(errors="replace"))
-            elif tag == 4:
-                block["sites"] = [(content.number(), content.number()) for _ in range(content.number())]
-            elif tag == 5:
-                block["markers"] = journal_markers(content, count)
-        yield block
+        fields = Numbers(unzstd(data[offset:offset + stored], raw)).fields()
         offset += stored
+        if kind == 2:
+            if indexed:
+                raise Damaged("fewer blocks than the index says")
+            indexed = journal_index(fields)
+            continue
+        block = journal_block(fields)
+        if indexed:
+            check_indexed(block, indexed.pop(0), 40 + stored)
+        yield block
 
 
 class Ring:

@@ -27,7 +27,8 @@ constexpr uint64_t kLookNs = 1'000'000'000;
 constexpr uint64_t kQuickLookNs = 100'000'000;  // where rings fill within seconds
 constexpr uint64_t kShortestPeriodNs = 100'000'000;
 constexpr uint64_t kSaveNs = 1'000'000'000;
-constexpr size_t kStagedBytes = 4 << 20;
+constexpr size_t kStagedBytes = 4 << 20;  // as much as one call of JournalFiles::append() may take
+constexpr size_t kIndexRoomBytes = format::BlockIndex::kMostBytes + (4 << 10);
 constexpr size_t kMostSectionBytes = (1 << 20) + (8 << 10);  // a block that does not compress
 
 // How far a ring was read. Of the process in that place of the job segment.
@@ -45,7 +46,9 @@ struct Workshop {
     format::MarkerEntry markers[format::kJournalBlockMarkers];
     StepRoom steps;
     format::JournalBlock block;
-    size_t staged_bytes;  // blocks that wait for the file
+    format::BlockIndex index;  // of the blocks that wait for the file
+    unsigned char index_section[kIndexRoomBytes];
+    size_t staged_bytes;  // behind the room for their index
     unsigned char staged[kStagedBytes];
 };
 
@@ -96,16 +99,29 @@ class Journal {
 
   private:
     static bool stage(void* self, const void* bytes, size_t size_bytes) {
-        Workshop& work = *static_cast<Journal*>(self)->work_;
-        std::memcpy(work.staged + work.staged_bytes, bytes, size_bytes);  // there is room, see take()
-        work.staged_bytes += size_bytes;
+        Journal& journal = *static_cast<Journal*>(self);
+        std::memcpy(journal.next_section_, bytes, size_bytes);  // there is room, see take()
+        journal.next_section_ += size_bytes;
         return true;
+    }
+
+    // Returns its size; 0: it could not be made.
+    uint64_t add_section(format::JournalSection kind, std::span<const unsigned char> raw, unsigned char* into) {
+        next_section_ = into;
+        return sections_.add(static_cast<format::SectionKind>(kind), raw.data(), raw.size(), 0)
+                   ? static_cast<uint64_t>(next_section_ - into)
+                   : 0;
+    }
+
+    void clear_staged() {
+        work_->staged_bytes = 0;
+        work_->index.clear();
     }
 
     // Another process writes now, from where the segment says.
     void forget() {
         std::memset(work_->readings, 0, sizeof(work_->readings));
-        work_->staged_bytes = 0;
+        clear_staged();
         written_ns_ = 0;
     }
 
@@ -169,7 +185,7 @@ class Journal {
 
     // One block. False: there is nothing more to take now.
     bool take(Reading& reading, const format::StepSums& sums) {
-        if (kStagedBytes - work_->staged_bytes < kMostSectionBytes) {
+        if (kStagedBytes - kIndexRoomBytes - work_->staged_bytes < kMostSectionBytes || work_->index.is_full()) {
             write();
         }
         const uint64_t before = reading.next_marker;
@@ -185,22 +201,36 @@ class Journal {
         }
         const std::span<const unsigned char> bytes = work_->block.bytes();
         if (!bytes.empty()) {
-            sections_.add(static_cast<format::SectionKind>(format::JournalSection::kBlock), bytes.data(), bytes.size(),
-                          0);
+            const uint64_t size_bytes = add_section(format::JournalSection::kBlock, bytes,
+                                                    work_->staged + kIndexRoomBytes + work_->staged_bytes);
+            if (size_bytes != 0) {
+                work_->index.add(tail_.header(), work_->block.row(), size_bytes);
+            }
+            work_->staged_bytes += size_bytes;
         }
         reading.next_marker += bytes.empty() ? got : packed;
         reading.state = tail_.header().state;
         return true;
     }
 
+    // The blocks, and in front of them what each is.
+    bool append_staged() {
+        const std::span<const unsigned char> index = work_->index.pack();
+        const uint64_t index_bytes =
+            index.empty() ? 0 : add_section(format::JournalSection::kIndex, index, work_->index_section);
+        unsigned char* const begin = work_->staged + kIndexRoomBytes - index_bytes;
+        std::memcpy(begin, work_->index_section, index_bytes);
+        return work_->files.append(begin, index_bytes + work_->staged_bytes);
+    }
+
     // What cannot be written is lost: the rings go on.
     void write() {
         if (work_->staged_bytes != 0) {
-            if (!work_->files.append(work_->staged, work_->staged_bytes)) {
+            if (!append_staged()) {
                 warn_once("the journal cannot be written to %s (%s): markers are kept in the rings alone",
                           session_.config.dir, error_text(errno));
             }
-            work_->staged_bytes = 0;
+            clear_staged();
         }
         const std::span<JobProcess> processes = job_processes();
         for (size_t place = 0; place < processes.size(); ++place) {
@@ -216,6 +246,7 @@ class Journal {
     uint64_t period_ns_;  // from write to write
     Workshop* work_ = nullptr;
     format::SectionWriter sections_{nullptr, 0, nullptr, nullptr};
+    unsigned char* next_section_ = nullptr;
     RingTail tail_;
     uint64_t written_ns_ = 0;
 };

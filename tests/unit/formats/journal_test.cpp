@@ -87,8 +87,21 @@ class Writer {
         SectionWriter sections(workspace_.data(), workspace_.size(), append, this);
         const auto bytes = block_->bytes();
         CHECK(sections.add(static_cast<SectionKind>(JournalSection::kBlock), bytes.data(), bytes.size(), 0));
+        index_->add(of, block_->row(), sections.written_bytes());
         return packed;
     }
+    // With an index of all blocks so far in front of them.
+    std::vector<std::byte> indexed() {
+        const std::vector<std::byte> blocks(file.begin() + sizeof(DumpHeader), file.end());
+        file.resize(sizeof(DumpHeader));
+        SectionWriter sections(workspace_.data(), workspace_.size(), append, this);
+        const auto bytes = index_->pack();
+        REQUIRE(!bytes.empty());
+        CHECK(sections.add(static_cast<SectionKind>(JournalSection::kIndex), bytes.data(), bytes.size(), 0));
+        file.insert(file.end(), blocks.begin(), blocks.end());
+        return file;
+    }
+    BlockIndex& index() { return *index_; }
     std::vector<std::byte> file;
     StepSums sums{};
 
@@ -101,6 +114,7 @@ class Writer {
     }
     std::vector<char> workspace_;
     std::unique_ptr<JournalBlock> block_;
+    std::unique_ptr<BlockIndex> index_ = std::make_unique<BlockIndex>();
 };
 
 MarkerBlock block_of(const std::vector<std::byte>& file, const JournalPart& part) {
@@ -129,10 +143,8 @@ TEST_CASE("what is packed is what is read") {
     CHECK(index->problems.empty());
     REQUIRE(index->parts.size() == 1);
     const JournalPart& part = index->parts.front();
-    CHECK(part.pid == 4711);
-    CHECK(part.rank == 3);
-    CHECK(part.pid_start_ticks == 99);
-    CHECK(part.boot_id == "boot");
+    CHECK(index->processes == std::vector<JournalProcess>{{"boot", 4711, 99}});
+    CHECK(part.process == 0);
     CHECK(part.first_ticket == 5000);
     CHECK(part.markers == 1000);
     const MarkerBlock block = block_of(writer.file, part);
@@ -232,6 +244,136 @@ TEST_CASE("more than a block holds") {
     CHECK(fit >= kJournalBlockTexts / 2 - 3);
     CHECK(fit < names.size());
     CHECK(index_journal(writer.file)->problems.empty());
+}
+
+namespace {
+
+struct IndexRead {
+    JournalIndex index;
+    uint64_t read_bytes = 0;
+};
+
+// As index_journal does with a file on a disk.
+IndexRead index_of(const std::vector<std::byte>& file) {
+    IndexRead read;
+    const auto index = index_journal(file.size(), [&](uint64_t offset_bytes, void* into, size_t size_bytes) {
+        REQUIRE(offset_bytes + size_bytes <= file.size());
+        std::memcpy(into, file.data() + offset_bytes, size_bytes);
+        read.read_bytes += size_bytes;
+        return size_bytes;
+    });
+    REQUIRE(index);
+    read.index = *index;
+    return read;
+}
+
+}  // namespace
+
+TEST_CASE("an index tells the same as its blocks, and of which steps they are") {
+    Writer writer;
+    std::vector<StepSum> sums = {{3, 1, 1, 1, 1, 1, 1, 1}};
+    for (uint64_t block = 0; block < 200; ++block) {
+        std::vector<MarkerEntry> markers = random_markers(500, static_cast<uint32_t>(block));
+        for (MarkerEntry& entry : markers) {
+            entry.kind = MarkerKind::kEvent;
+            entry.step = static_cast<int64_t>(10 * block + 5);
+        }
+        markers.back().kind = MarkerKind::kStep;
+        markers.back().value = 10 * block + 9;
+        writer.sums = block == 7 ? StepSums{40, 41, sums} : StepSums{};
+        writer.add(500 * block, markers);
+    }
+    writer.sums = {};
+    writer.add(100'000, {});
+    const IndexRead blocks = index_of(writer.file);
+    const size_t without_bytes = writer.file.size();
+    const IndexRead indexed = index_of(writer.indexed());
+    CHECK(blocks.index.problems.empty());
+    CHECK(indexed.index.problems.empty());
+    CHECK(blocks.index.processes == indexed.index.processes);
+    REQUIRE(indexed.index.parts.size() == 201);
+    REQUIRE(blocks.index.parts.size() == 201);
+    for (size_t i = 0; i < 201; ++i) {
+        CAPTURE(i);
+        const JournalPart& part = indexed.index.parts[i];
+        const JournalPart& block = blocks.index.parts[i];
+        CHECK(part.first_ticket == block.first_ticket);
+        CHECK(part.markers == block.markers);
+        CHECK(part.first_call == block.first_call);
+        CHECK(part.next_call == block.next_call);
+        CHECK(part.size_bytes == block.size_bytes);
+        CHECK(block.overlaps(INT64_MIN, INT64_MIN));
+        const auto first = static_cast<int64_t>(10 * i);
+        CHECK(part.overlaps(first + 5, first + 5) == (i < 200));
+        CHECK(part.overlaps(first + 9, first + 9) == (i < 200));
+        CHECK_FALSE(part.overlaps(first + 10, first + 100));
+        CHECK(part.overlaps(0, 4) == (i == 7));
+        const auto bytes = std::span(writer.file).subspan(part.offset_bytes, part.size_bytes);
+        CHECK(read_block(bytes, indexed.index.processes[0], part));
+        JournalPart other = part;
+        ++other.first_ticket;
+        CHECK_FALSE(read_block(bytes, indexed.index.processes[0], other));
+        CHECK_FALSE(read_block(bytes, {"boot", 4711, 98}, part));
+    }
+    CHECK(writer.file.size() - without_bytes < without_bytes / 200);
+    CHECK(blocks.read_bytes >= without_bytes);
+    CHECK(indexed.read_bytes < without_bytes / 100);
+}
+
+TEST_CASE("an index that is full says so") {
+    Writer writer;
+    RingHeader of = header();
+    for (uint32_t i = 0; i < kJournalIndexBlocks; ++i) {
+        CHECK_FALSE(writer.index().is_full());
+        BlockRow row{};
+        row.first_ticket = row.markers = row.first_call = row.next_call = UINT64_MAX;
+        row.note_no_steps();
+        writer.index().add(of, row, UINT32_MAX);
+    }
+    CHECK(writer.index().is_full());
+    CHECK(!writer.index().pack().empty());
+    writer.index().clear();
+    std::memset(of.boot_id, 'b', sizeof(of.boot_id));
+    for (uint32_t i = 0; i < kJournalIndexProcesses; ++i) {
+        CHECK_FALSE(writer.index().is_full());
+        of.pid = -static_cast<int32_t>(i);
+        of.pid_start_ticks = UINT64_MAX;
+        writer.index().add(of, {}, 1);
+    }
+    CHECK(writer.index().is_full());
+    CHECK(!writer.index().pack().empty());
+}
+
+TEST_CASE("a file with an index that is cut, at each byte") {
+    Writer writer;
+    writer.add(0, random_markers(20, 3));
+    writer.add(20, random_markers(20, 4));
+    const std::vector<std::byte> file = writer.indexed();
+    const std::vector<JournalPart> parts = index_of(file).index.parts;
+    REQUIRE(parts.size() == 2);
+    for (size_t size = sizeof(DumpHeader); size < file.size(); ++size) {
+        const auto index = index_journal(std::span(file).first(size));
+        REQUIRE(index);
+        const size_t whole = size >= parts[1].offset_bytes ? 1 : 0;
+        CHECK(index->parts.size() == whole);
+        CHECK(index->problems.size() == (size == sizeof(DumpHeader) ? 0 : 1));
+    }
+}
+
+TEST_CASE("blocks behind a damaged index are found one by one") {
+    Writer writer;
+    writer.add(0, random_markers(20, 3));
+    writer.add(20, random_markers(20, 4));
+    const std::vector<std::byte> whole = writer.indexed();
+    const size_t begin = sizeof(DumpHeader) + sizeof(SectionHeader);
+    const size_t end = index_of(whole).index.parts.front().offset_bytes;
+    for (size_t i = begin; i < end; ++i) {
+        std::vector<std::byte> file = whole;
+        file[i] ^= std::byte{0x41};
+        const IndexRead read = index_of(file);
+        CHECK(read.index.parts.size() == 2);
+        CHECK(read.index.problems.size() == 1);
+    }
 }
 
 TEST_CASE("a file that is cut, at each byte") {

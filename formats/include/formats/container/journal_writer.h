@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "formats/container/packed_number.h"
+#include "formats/layout/journal_index.h"
 #include "formats/layout/journal_layout.h"
 #include "formats/layout/ring_layout.h"
 #include "formats/layout/step_sum.h"
@@ -57,6 +59,8 @@ class JournalBlock {
     size_t pack(const RingHeader& header, const MarkerRun& run, const StepSums& sums, const MarkerWords& words);
     // Empty where it could not be packed.
     std::span<const unsigned char> bytes() const { return {bytes_, size_bytes_}; }
+    // What an index tells of it, but for its process and size.
+    const BlockRow& row() const { return row_; }
 
   private:
     size_t number(std::span<MarkerEntry> markers, const MarkerWords& words);
@@ -66,7 +70,32 @@ class JournalBlock {
     LocalNumbers<kJournalBlockTexts> texts_;
     LocalNumbers<kJournalBlockSites> sites_;
     MarkerSiteRecord site_rows_[kJournalBlockSites];
+    BlockRow row_;
     size_t size_bytes_;
+    unsigned char bytes_[kMostBytes];
+};
+
+// The index of blocks that are to follow. Lives in zeroed memory of its own, too.
+class BlockIndex {
+  public:
+    bool is_full() const { return rows_count_ == kJournalIndexBlocks || process_count_ == kJournalIndexProcesses; }
+    bool is_empty() const { return rows_count_ == 0; }
+    // A block of that process, `size_bytes` with the header of its section. Not where it is full.
+    void add(const RingHeader& header, BlockRow row, uint64_t size_bytes);
+    void clear() { rows_count_ = process_count_ = 0; }
+    // Valid until the next call.
+    std::span<const unsigned char> pack();
+
+    static constexpr size_t kMostBytes =
+        kJournalIndexBlocks * 8 * kMostVarintBytes + kJournalIndexProcesses * (sizeof(BlockProcess) + 16) + 64;
+
+  private:
+    uint32_t process_of(const RingHeader& header);
+
+    BlockProcess processes_[kJournalIndexProcesses];
+    BlockRow rows_[kJournalIndexBlocks];
+    uint32_t process_count_;
+    uint32_t rows_count_;
     unsigned char bytes_[kMostBytes];
 };
 

@@ -21,6 +21,8 @@ inline constexpr std::string_view kJournalSuffix = ".journal";
 enum class JournalSection : uint32_t {
     kBlock = 1,  // of one process: markers, on consecutive tickets, and sums of steps: fields, each a tag, a length and
                  // that many bytes
+    kIndex = 2,  // of the blocks that follow, one right behind the other, or of as many as the file has: fields, too. A
+                 // block that no index tells of is as good as others
 };
 
 // Fields of a block, in this order. Texts and sites are numbered from 1 within the block; 0 is none.
@@ -32,6 +34,12 @@ enum class JournalTag : uint8_t {
     kSites = 4,    // count, then of each its key and the text of its place
     kMarkers = 5,  // columns (marker_columns.h)
     kSteps = 6,    // number of steps, then of each its sum (step_columns.h)
+};
+
+// Fields of an index, in this order.
+enum class IndexTag : uint8_t {
+    kProcesses = 1,  // count, then of each its boot id (length and bytes), pid, start
+    kBlocks = 2,     // count, then of each its row (journal_index.h)
 };
 
 // Limits of one block.
