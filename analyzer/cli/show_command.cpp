@@ -37,15 +37,16 @@ int run_show(ShowArguments& arguments) {
         return kExitUnusable;
     }
     const ShowOptions& options = arguments.options;
+    const bool is_journaled = options.kind() == RecordKind::kMarker || options.kind() == RecordKind::kStep;
     if (options.kind() != RecordKind::kCollective &&
-        (!options.op.empty() || !options.state.empty() || options.sequences || options.steps ||
-         !options.communicator.empty())) {
+        (!options.op.empty() || !options.state.empty() || options.sequences || !options.communicator.empty() ||
+         (options.steps && !is_journaled))) {
         return fail(
             "--work, --channels, --cuda-calls, --markers, --health, --labels and --step-sums list no such "
-            "calls: of the filters only --rank and --last apply");
+            "calls: of the filters only --rank and --last apply, and --steps to --markers and --step-sums");
     }
     LoadOptions load = arguments.common.load_options();
-    load.with_journals = options.kind() == RecordKind::kMarker || options.kind() == RecordKind::kStep;
+    load.with_journals = is_journaled;
     const auto run = load_run(load);
     if (!run) {
         return fail(run.error().text());

@@ -53,11 +53,11 @@ Json json_of(const StepMetric& metric) {
     return json;
 }
 
-StepMetrics metrics_of(const Run& run, const std::set<int>& ranks, const Write& note) {
+StepMetrics metrics_of(const Run& run, const MetricsOptions& options, const Write& note) {
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     StepMetrics metrics;
-    reader.visit_ours(ranks, [&](const ProcessRecords& records) { metrics.add(records); });
+    reader.visit_ours(options.ranks, [&](const ProcessRecords& records) { metrics.add(records, options.steps); });
     for (const std::string& problem : reader.problems()) {
         note(problem);
     }
@@ -66,9 +66,7 @@ StepMetrics metrics_of(const Run& run, const std::set<int>& ranks, const Write& 
 
 void keep_wanted(std::vector<StepMetric>& all, const MetricsOptions& options) {
     std::erase_if(all, [&](const StepMetric& metric) {
-        const bool outside =
-            options.steps && (metric.step < options.steps->first || metric.step > options.steps->second);
-        return outside || (!options.name.empty() && metric.name != options.name);
+        return !options.name.empty() && metric.name != options.name;
     });
     std::set<int64_t> steps;
     for (const StepMetric& metric : all) {
@@ -83,7 +81,7 @@ void keep_wanted(std::vector<StepMetric>& all, const MetricsOptions& options) {
 }  // namespace
 
 bool report_metrics(const Run& run, const MetricsOptions& options, const Write& write, const Write& note) {
-    const StepMetrics metrics = metrics_of(run, options.ranks, note);
+    const StepMetrics metrics = metrics_of(run, options, note);
     std::vector<StepMetric> all = metrics.joined();
     keep_wanted(all, options);
     const std::vector<int> without = missing_ranks(run, options.ranks);

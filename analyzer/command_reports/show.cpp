@@ -35,7 +35,7 @@ class RecordLister : public RecordVisitor {
                 write_(fmt::format("{:>5}  {}\n", records.rank(), problem));
             }
         }
-        const format::RingLosses losses = records.visit(options_.kind(), *this);
+        const format::RingLosses losses = records.visit(options_.kind(), *this, options_.steps);
         listing_.end_part();
         const bool markers = options_.kind() == RecordKind::kMarker;
         if ((markers || options_.kind() == RecordKind::kStep) && records.has_journal() && losses.overwritten != 0) {
@@ -67,14 +67,18 @@ class RecordLister : public RecordVisitor {
         add(record, [&] { return channel_cells(record); });
     }
     void marker(const MarkerRecord& record) override {
-        add(record, [&] { return marker_cells(record); });
+        if (is_of_steps(record.raw.step)) {
+            add(record, [&] { return marker_cells(record); });
+        }
     }
 
     void health(const HealthRecord& record) override {
         add(record, [&] { return health_cells(record); });
     }
     void step(const StepRecord& record) override {
-        add(record, [&] { return step_cells(record); });
+        if (is_of_steps(record.raw.step)) {
+            add(record, [&] { return step_cells(record); });
+        }
     }
     void label(const LabelRecord& record) override {
         add(record, [&] { return Cells{std::to_string(record.of.rank()), record.name, record.text}; });
@@ -82,6 +86,10 @@ class RecordLister : public RecordVisitor {
 
   private:
     using Cells = std::vector<std::string>;
+
+    bool is_of_steps(int64_t step) const {
+        return !options_.steps || (step >= options_.steps->first && step <= options_.steps->second);
+    }
 
     template <typename Record, typename MakeCells>
     void add(const Record& record, const MakeCells& cells) {
@@ -343,7 +351,7 @@ Shown show(const Run& run, const ShowOptions& options, const std::function<void(
     if (kind == RecordKind::kCollective) {
         shown.nothing = filter.nothing_fits(run);
     } else if (!options.json && listing.rows() == 0) {
-        shown.nothing = none_recorded(kind);
+        shown.nothing = options.steps ? "nothing of these steps is recorded" : none_recorded(kind);
     }
     return shown;
 }

@@ -32,7 +32,8 @@ double weight_of(uint64_t bits) {
 
 class StepMetrics::Reader : public RecordVisitor {
   public:
-    Reader(StepMetrics& into, Rank& rank) : into_(into), rank_(rank), place_(into.ranks_.size()) {}
+    Reader(StepMetrics& into, Rank& rank, const StepRange& steps)
+        : into_(into), rank_(rank), steps_(steps), place_(into.ranks_.size()) {}
 
     void marker(const MarkerRecord& record) override {
         const format::MarkerEntry& raw = record.raw;
@@ -58,6 +59,10 @@ class StepMetrics::Reader : public RecordVisitor {
     void take(const MarkerRecord& record) {
         const format::MarkerEntry& raw = record.raw;
         const Name name(rank_.role, record.of.text(raw.name));
+        set_bit(into_.ever_[name], place_);
+        if (steps_ && (raw.step < steps_->first || raw.step > steps_->second)) {
+            return;
+        }
         const auto value = std::bit_cast<double>(raw.value);
         const Key key(raw.step, name);
         Sums& sums = into_.sums_[key];
@@ -66,7 +71,6 @@ class StepMetrics::Reader : public RecordVisitor {
         }
         into_.take(sums, value, weight_of(raw.extra), record.of.realtime_ns(raw.ticks));
         set_bit(sums.reported, place_);
-        set_bit(into_.ever_[name], place_);
         newest_[key] = value;
         if (!std::isfinite(value)) {
             sums.not_finite.push_back(rank_.rank);
@@ -84,6 +88,7 @@ class StepMetrics::Reader : public RecordVisitor {
 
     StepMetrics& into_;
     Rank& rank_;
+    const StepRange& steps_;
     size_t place_;
     int64_t first_step_ = INT64_MAX;
     std::map<Key, double> newest_;
@@ -103,10 +108,10 @@ void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
     }
 }
 
-void StepMetrics::add(const ProcessRecords& records) {
+void StepMetrics::add(const ProcessRecords& records, const StepRange& steps) {
     Rank rank{records.rank(), records.role(), -1, records.image().header().step};
-    Reader reader(*this, rank);
-    reader.finish(records.visit(RecordKind::kMarker, reader).overwritten == 0);
+    Reader reader(*this, rank, steps);
+    reader.finish(records.visit(RecordKind::kMarker, reader, steps).overwritten == 0);
     ranks_.push_back(rank);
 }
 

@@ -37,7 +37,8 @@ struct StepMetric {
 // Takes ranks one after another. Not thread-safe.
 class StepMetrics {
   public:
-    void add(const ProcessRecords& records);
+    // Of some steps alone where these are wanted.
+    void add(const ProcessRecords& records, const StepRange& steps = {});
     // By step, then by role and name.
     std::vector<StepMetric> joined() const;
     // Ranks whose records hold no value of that metric at all, as stages of a pipeline without a loss.

@@ -24,6 +24,14 @@ void cut(format::MarkerBlock& block, uint64_t ticket, uint64_t until) {
     }
 }
 
+// How many markers of each process are joined: what becomes of those of all is in memory at once.
+uint64_t most_of_each(size_t processes) {
+    constexpr uint64_t kMost = 1 << 16;
+    constexpr uint64_t kTogether = 1 << 22;
+    constexpr uint64_t kLeast = 1 << 13;  // of TITANTRACE_MARKERS
+    return std::clamp(kTogether / std::max<uint64_t>(processes, 1), kLeast, kMost);
+}
+
 }  // namespace
 
 ProcessKey process_key(const Process& process) { return {process.boot_id, process.pid, process.pid_start_ticks}; }
@@ -103,7 +111,6 @@ bool Journals::newest(const ProcessKey& process, std::vector<std::byte>& memory,
 }
 
 bool Journals::open(const ProcessKey& process, std::vector<std::byte>& memory, OpenedSource& opened) {
-    constexpr uint64_t kMostMarkers = 1 << 16;
     if (!newest(process, memory, opened.image)) {
         return false;
     }
@@ -113,7 +120,7 @@ bool Journals::open(const ProcessKey& process, std::vector<std::byte>& memory, O
         end = std::max(end, part.part.first_ticket + part.part.markers);
     }
     BlockJoiner joiner(opened.image.header());
-    visit_blocks(process, end - std::min(end, kMostMarkers), end, {},
+    visit_blocks(process, end - std::min(end, most_of_each(processes_.size())), end, {},
                  [&](const Part&, format::MarkerBlock& block) { joiner.add(std::move(block)); });
     add_labels(known, joiner);
     const Result<format::RingImage> image = format::image_of(joiner.joined(), memory);

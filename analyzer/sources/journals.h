@@ -40,7 +40,8 @@ class Journals {
 
     // Its newest block that can be read, as a ring in `memory`. False: there is none.
     bool newest(const ProcessKey& process, std::vector<std::byte>& memory, format::RingImage& image);
-    // Its newest markers and its labels, as a ring in `memory`, and how the process ended. Likewise.
+    // Its newest markers, fewer where there are many processes, and its labels, as a ring in `memory`, and how the
+    // process ended. Likewise.
     bool open(const ProcessKey& process, std::vector<std::byte>& memory, OpenedSource& opened);
 
     // Calls visit(image) for each block of the process with markers on tickets from `from` to before `until`, oldest

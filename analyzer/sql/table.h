@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/json_value.h"
@@ -29,6 +31,9 @@ class RowSink {
     virtual void add(const std::function<Json(size_t column)>& cell) = 0;
 };
 
+// From the first to the last; nothing: all.
+using RowSteps = std::optional<std::pair<int64_t, int64_t>>;
+
 class SqlTable {
   public:
     SqlTable(std::string name, std::string meaning, std::vector<SqlColumn> columns)
@@ -44,7 +49,8 @@ class SqlTable {
     virtual size_t blocks() const { return 1; }
     // The rank of all rows of that block; nothing where it has those of several.
     virtual std::optional<int> rank_of(size_t) const { return std::nullopt; }
-    virtual void read(size_t block, RowSink& sink) const = 0;
+    // Of some steps alone where these are wanted: rows of others may come, too.
+    virtual void read(size_t block, const RowSteps& steps, RowSink& sink) const = 0;
 
   private:
     std::string name_;

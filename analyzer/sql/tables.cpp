@@ -81,10 +81,10 @@ class RecordsTable : public ProcessTable {
         : ProcessTable(source, table.name, table.meaning, columns_of(kind)) {}
 
     // PyTorch's calls are told where ours are.
-    void read(size_t block, RowSink& sink) const override {
-        source().visit(block, [&sink](const ProcessRecords& records) {
+    void read(size_t block, const RowSteps& steps, RowSink& sink) const override {
+        source().visit(block, [&](const ProcessRecords& records) {
             SinkOf<kind> visitor(sink);
-            records.visit(kind == RecordKind::kTorchCall ? RecordKind::kCollective : kind, visitor);
+            records.visit(kind == RecordKind::kTorchCall ? RecordKind::kCollective : kind, visitor, steps);
         });
     }
 };
@@ -115,7 +115,7 @@ class ListTable : public SqlTable {
           columns_(std::move(columns)),
           visit_(std::move(visit)) {}
 
-    void read(size_t, RowSink& sink) const override {
+    void read(size_t, const RowSteps&, RowSink& sink) const override {
         visit_([&](const Row& row) { sink.add([&](size_t column) { return columns_[column].value(row); }); });
     }
 
@@ -292,9 +292,11 @@ class PartsTable : public ProcessTable {
         : ProcessTable(source, "parts", "Finished steps, spans, metrics and calls of each rank, from any recorder",
                        columns_of(part_columns())) {}
 
-    void read(size_t block, RowSink& sink) const override {
+    // What is of no step is told where all steps are wanted.
+    void read(size_t block, const RowSteps& steps, RowSink& sink) const override {
+        const WantedSteps wanted{steps && steps->first > format::kNoStep ? steps : std::nullopt};
         source().visit(block, [&](const ProcessRecords& records) {
-            visit_parts(source().run(), records, {}, [&](const Part& part) {
+            visit_parts(source().run(), records, wanted, [&](const Part& part) {
                 const PartOf row{part, records.rank()};
                 sink.add([&row](size_t column) { return part_columns()[column].value(row); });
             });

@@ -84,15 +84,36 @@ struct Wanted {
     }
 };
 
+// Those that the conditions leave.
+RowSteps steps_of(const SqlTable& table, const std::vector<Condition>& conditions) {
+    std::pair<int64_t, int64_t> steps(INT64_MIN, INT64_MAX);
+    for (const Condition& condition : conditions) {
+        const Cell& value = condition.value;
+        if (table.columns()[condition.column].name != "step" || value.kind != Cell::Kind::kInteger) {
+            continue;
+        }
+        if (condition.is_equal() || condition.op == SQLITE_INDEX_CONSTRAINT_GE ||
+            condition.op == SQLITE_INDEX_CONSTRAINT_GT) {
+            steps.first = std::max(steps.first, value.integer);
+        }
+        if (condition.is_equal() || condition.op == SQLITE_INDEX_CONSTRAINT_LE ||
+            condition.op == SQLITE_INDEX_CONSTRAINT_LT) {
+            steps.second = std::min(steps.second, value.integer);
+        }
+    }
+    return steps == std::pair(INT64_MIN, INT64_MAX) ? std::nullopt : RowSteps(steps);
+}
+
 // All of the rows that are wanted and meet the conditions.
 SqlRows read_all(const SqlTable& table, const Wanted& wanted, const std::vector<Condition>& conditions,
                  const QueryBudget& budget, uint64_t most_bytes) {
     SqlRows rows(table.columns(), wanted.columns);
     FillRows sink(rows, conditions, budget, most_bytes);
+    const RowSteps steps = steps_of(table, conditions);
     for (size_t block = 0; block < table.blocks(); ++block) {
         if (wanted.has_block(table, block)) {
             budget.check_time();
-            table.read(block, sink);
+            table.read(block, steps, sink);
         }
     }
     return rows;
@@ -290,7 +311,7 @@ struct Cursor : sqlite3_vtab_cursor {
             from_.budget.check_time();
             block_ = std::make_unique<SqlRows>(table_.columns(), wanted_.columns);
             FillRows sink(*block_, wanted_.conditions, from_.budget, from_.budget.most_bytes());
-            table_.read(block, sink);
+            table_.read(block, steps_of(table_, wanted_.conditions), sink);
             if (block_->count() != 0) {
                 rows_ = block_.get();
                 return;

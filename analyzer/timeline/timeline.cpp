@@ -138,7 +138,7 @@ class Writer {
         options.end_ns = options.common_ns(std::max(process.ending.seen_ns, process.now_ns));
         if (options_.steps) {
             StepWindow steps(*options_.steps);
-            records->visit(RecordKind::kMarker, steps);
+            records->visit(RecordKind::kMarker, steps, options_.steps);
             records->visit(RecordKind::kCollective, steps);
             const std::optional<TimeWindow> found = steps.found();
             if (!found) {

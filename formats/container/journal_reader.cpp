@@ -364,7 +364,7 @@ Result<JournalIndex> index_journal(std::span<const std::byte> file) {
 
 Result<MarkerBlock> read_block(std::span<const std::byte> bytes) {
     const SectionList list = list_sections(bytes, 0, kJournals);
-    const Context context(ZSTD_createDCtx());
+    thread_local const Context context(ZSTD_createDCtx());  // larger than most blocks
     if (list.sections.empty() || context == nullptr) {
         return Error(list.problems.empty() ? "out of memory" : list.problems.front());
     }

@@ -1,4 +1,4 @@
-// The bytes of a journal, block by block as a tracer writes them.
+// The bytes of a journal, block by block as a tracer writes them, with an index in front where it is wanted.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -26,6 +26,17 @@ class JournalFile {
         const auto bytes = block_->bytes();
         CHECK(sections.add(static_cast<format::SectionKind>(format::JournalSection::kBlock), bytes.data(), bytes.size(),
                            0));
+        index_->add(header, block_->row(), sections.written_bytes());
+    }
+    // Puts an index of all blocks so far in front of them.
+    void add_index() {
+        const std::vector<std::byte> blocks(bytes_.begin() + sizeof(format::DumpHeader), bytes_.end());
+        bytes_.resize(sizeof(format::DumpHeader));
+        format::SectionWriter sections(workspace_.data(), workspace_.size(), append, this);
+        const auto bytes = index_->pack();
+        CHECK(sections.add(static_cast<format::SectionKind>(format::JournalSection::kIndex), bytes.data(), bytes.size(),
+                           0));
+        bytes_.insert(bytes_.end(), blocks.begin(), blocks.end());
     }
     const std::vector<std::byte>& bytes() const { return bytes_; }
 
@@ -40,6 +51,7 @@ class JournalFile {
     std::vector<std::byte> bytes_;
     std::vector<char> workspace_ = std::vector<char>(format::section_workspace_bytes());
     std::unique_ptr<format::JournalBlock> block_ = std::make_unique<format::JournalBlock>();
+    std::unique_ptr<format::BlockIndex> index_ = std::make_unique<format::BlockIndex>();
 };
 
 }  // namespace titan::test
