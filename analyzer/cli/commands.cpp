@@ -51,13 +51,13 @@ std::string ring_option(const CommonOptions& common) {
 
 }  // namespace
 
-std::function<void(size_t, size_t)> progress_bar(std::string what) {
+std::function<void(size_t, size_t)> progress_bar(std::string what, std::string unit) {
     if (!stderr_is_terminal()) {
         return {};
     }
     const auto started = std::chrono::steady_clock::now();
     auto drawn = std::make_shared<std::chrono::steady_clock::time_point>();
-    return [started, drawn, what = std::move(what)](size_t done, size_t total) {
+    return [started, drawn, what = std::move(what), unit = std::move(unit)](size_t done, size_t total) {
         const auto now = std::chrono::steady_clock::now();
         const bool was_drawn = drawn->time_since_epoch().count() != 0;
         if (done == total && was_drawn) {
@@ -66,7 +66,7 @@ std::function<void(size_t, size_t)> progress_bar(std::string what) {
                    done < total) {
             *drawn = now;
             const size_t filled = total == 0 ? 0 : done * 30 / total;
-            say("\r{} [{:<30}] {}/{} files", what, std::string(filled, '#'), done, total);
+            say("\r{} [{:<30}] {}/{} {}", what, std::string(filled, '#'), done, total, unit);
         }
     };
 }
@@ -115,7 +115,7 @@ LoadOptions CommonOptions::load_options() const {
     if (!no_rings) {
         options.ring_directories = ring_directories(ring_directory);
     }
-    options.progress = progress_bar("reading");
+    options.progress = progress_bar("reading", "files");
     return options;
 }
 

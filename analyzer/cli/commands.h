@@ -94,7 +94,7 @@ Command clean_command(CommandLine& app);
 std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments);
 
 // One line that is drawn over, and only when somebody has been kept waiting. Empty where standard error is no terminal.
-std::function<void(size_t done, size_t total)> progress_bar(std::string what);
+std::function<void(size_t done, size_t total)> progress_bar(std::string what, std::string unit);
 
 // Reports an error in the form that the user asked for.
 int fail(const std::string& what);

@@ -119,7 +119,7 @@ int run_compare(CompareArguments& arguments) {
         if (!run) {
             return fail((i == 0 ? "A: " : "B: ") + run.error().text());
         }
-        sides[i] = side_of(*run, wanted[i].steps, ranks);
+        sides[i] = side_of(*run, wanted[i].steps, ranks, progress_bar("summing up", "ranks"));
         for (const std::string& problem : sides[i].problems) {
             say("titan-analyze: {}: {}\n", i == 0 ? "A" : "B", problem);
         }

@@ -32,6 +32,7 @@ int run_metrics(MetricsArguments& arguments) {
         !parse_steps(arguments.steps, arguments.options.steps)) {
         return kExitUnusable;
     }
+    arguments.options.progress = progress_bar("summing up", "ranks");
     return report_run_with_journals(arguments.common,
                                     "no metrics are on record (titan_metric, titantrace.metric), or none fits",
                                     [&](const Run& run, const Write& print, const Write& note) {

@@ -78,14 +78,15 @@ struct SummaryArguments {
 };
 
 bool print_brief(const Run& run, const std::set<int>& ranks, const Write& print, const Write& note) {
-    const std::vector<std::string> lines = brief_lines(run, ranks, note);
+    const std::vector<std::string> lines = brief_lines(run, ranks, note, progress_bar("summing up", "ranks"));
     std::for_each(lines.begin(), lines.end(), [&print](const std::string& line) { print(line + "\n"); });
     return !lines.empty();
 }
 
 int run_goodput(const CommonOptions& common, const SummaryReportOptions& options, const std::string& session) {
-    const auto attempts = read_attempts(common.load_options(), {.ranks = options.ranks, .session = session},
-                                        [](const std::string& why) { say("titan-analyze: {}\n", why); });
+    const auto attempts =
+        read_attempts(common.load_options(), {.ranks = options.ranks, .session = session, .progress = options.progress},
+                      [](const std::string& why) { say("titan-analyze: {}\n", why); });
     if (!attempts) {
         return fail(attempts.error().text());
     }
@@ -104,6 +105,7 @@ int run_summary(SummaryArguments& arguments) {
         !parse_by(arguments.by, options.what.by)) {
         return kExitUnusable;
     }
+    options.progress = progress_bar("summing up", "ranks");
     if (arguments.goodput || !arguments.session.empty()) {
         return run_goodput(arguments.common, options, arguments.session);
     }

@@ -91,7 +91,7 @@ int run_timeline(TimelineArguments& arguments) {
     if (!file) {
         return fail(file.error().within(printable(arguments.into)).text());
     }
-    options.progress = progress_bar("drawing");
+    options.progress = progress_bar("drawing", "ranks");
     uint64_t written_bytes = 0;
     std::string pending;
     const auto flush = [&] {

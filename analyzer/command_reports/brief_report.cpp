@@ -102,21 +102,26 @@ std::string metrics_line(const StepMetrics& metrics) {
 
 }  // namespace
 
-std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks, const Write& note) {
+std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks, const Write& note,
+                                     const ReadProgress& progress) {
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     Summary summary(run, {});
     StepMetrics metrics;
     AttemptReader times(run, nullptr);
-    reader.visit_all(ranks, [&](const ProcessRecords& records) {
+    const auto add = [&](const ProcessRecords& records) {
         summary.add(records);
         if (!records.process().source.is_flight_recorder) {
             metrics.add(records);
             times.add(records);
         }
-    });
+    };
+    reader.visit_all(ranks, add, progress);
     for (const std::string& problem : reader.problems()) {
         note(problem);
+    }
+    if (const std::string left_out = metrics.left_out(); !left_out.empty()) {
+        note(left_out);
     }
     std::vector<std::string> lines = {steps_line(summary, times.times()), spans_line(summary), metrics_line(metrics)};
     std::erase(lines, "");

@@ -57,17 +57,19 @@ StepMetrics metrics_of(const Run& run, const MetricsOptions& options, const Writ
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     StepMetrics metrics;
-    reader.visit_ours(options.ranks, [&](const ProcessRecords& records) { metrics.add(records, options.steps); });
+    const auto add = [&](const ProcessRecords& records) { metrics.add(records, options.steps); };
+    reader.visit_ours(options.ranks, add, options.progress);
     for (const std::string& problem : reader.problems()) {
         note(problem);
+    }
+    if (const std::string left_out = metrics.left_out(); !left_out.empty()) {
+        note(left_out);
     }
     return metrics;
 }
 
 void keep_wanted(std::vector<StepMetric>& all, const MetricsOptions& options) {
-    std::erase_if(all, [&](const StepMetric& metric) {
-        return !options.name.empty() && metric.name != options.name;
-    });
+    std::erase_if(all, [&](const StepMetric& metric) { return !options.name.empty() && metric.name != options.name; });
     std::set<int64_t> steps;
     for (const StepMetric& metric : all) {
         steps.insert(metric.step);

@@ -20,6 +20,7 @@ struct MetricsOptions {
     size_t last = 0;  // steps, 0: all
     bool json = false;
     ListingOptions table;
+    ReadProgress progress{};
 };
 
 // Calls write(text) with whole lines, and note(problem) for what could not be read. False: there are none.

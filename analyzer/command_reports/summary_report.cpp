@@ -224,7 +224,8 @@ bool report_summary(const Run& run, const SummaryReportOptions& options, const W
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     Summary summary(run, options.what);
-    reader.visit_all(options.ranks, [&](const ProcessRecords& records) { summary.add(records); });
+    const auto add = [&summary](const ProcessRecords& records) { summary.add(records); };
+    reader.visit_all(options.ranks, add, options.progress);
     for (const std::string& problem : reader.problems()) {
         note(problem);
     }

@@ -19,6 +19,7 @@ struct SummaryReportOptions {
     size_t most = 40;     // rows of each kind, 0: all
     bool json = false;
     ListingOptions table;
+    ReadProgress progress{};
 };
 
 // A row, but for the list of its ranks.

@@ -204,7 +204,7 @@ void add_lateness(const Run& run, const WantedSteps& wanted, Side& side) {
 
 }  // namespace
 
-Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ranks) {
+Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ranks, const ReadProgress& progress) {
     Side side;
     side.run = run.id;
     side.attempt = run.attempt;
@@ -215,7 +215,7 @@ Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ran
     RecordReader reader(run, symbols);
     Majority labels;
     StepMetrics metrics;
-    reader.visit_all(ranks, [&](const ProcessRecords& records) {
+    const auto add = [&](const ProcessRecords& records) {
         ProcessParts parts;
         side.overwritten_markers += visit_parts(run, records, wanted, [&](const Part& part) { parts.add(part, side); });
         SideRank& rank = side.ranks[records.rank()];
@@ -230,10 +230,14 @@ Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ran
         if (records.process().source.is_flight_recorder) {
             side.has_flight_recorder_files = true;
         } else {
-            metrics.add(records);
+            metrics.add(records, wanted.skip == 0 ? wanted.range : std::nullopt);
         }
-    });
+    };
+    reader.visit_all(ranks, add, progress);
     side.problems = reader.problems();
+    if (!metrics.left_out().empty()) {
+        side.problems.push_back(metrics.left_out());
+    }
     side.labels = labels.values();
     for (const ConfigRow& row : config_rows(run, ranks)) {
         side.settings.try_emplace(row.name, row.value);  // the most frequent value comes first

@@ -67,6 +67,6 @@ struct Side {
 };
 
 // Reads the records of the run once more, a process at a time.
-Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ranks);
+Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ranks, const ReadProgress& progress = {});
 
 }  // namespace titan::analyzer

@@ -54,7 +54,8 @@ Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAt
             continue;
         }
         AttemptReader times(*run, attempts.empty() ? nullptr : &attempts.back());
-        reader.visit_ours(wanted.ranks, [&](const ProcessRecords& records) { times.add(records); });
+        const auto add = [&times](const ProcessRecords& records) { times.add(records); };
+        reader.visit_ours(wanted.ranks, add, wanted.progress);
         for (const std::string& problem : reader.problems()) {
             note(problem);
         }

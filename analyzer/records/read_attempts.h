@@ -16,6 +16,7 @@ struct WantedAttempts {
     std::optional<AttemptTimes> newest{};  // where it is read already
     // All runs with this label session_tag (titantrace.label); empty: the wanted run, or only the wanted attempt.
     std::string session{};
+    ReadProgress progress{};
 };
 
 // Oldest first. Calls note(problem) for an attempt, or a part of one, that cannot be read. Error: nothing can.

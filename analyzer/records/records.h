@@ -30,6 +30,8 @@ namespace titan::analyzer {
 
 // Takes a line, or some.
 using Write = std::function<void(const std::string&)>;
+// Is told how many of the processes are read. Empty: nobody wants to know.
+using ReadProgress = std::function<void(size_t done, size_t total)>;
 
 enum class RecordKind {
 #define RECORD(kind, option, meaning) kind,
@@ -176,24 +178,31 @@ class RecordReader {
     const std::vector<std::string>& problems();
     // Visits the records of these ranks that can be read; of all ranks if none is given.
     template <typename Visit>
-    void visit_all(const std::set<int>& ranks, const Visit& visit) {
-        for (const Process* process : processes_) {
-            if (!ranks.empty() && !ranks.contains(process->rank)) {
+    void visit_all(const std::set<int>& ranks, const Visit& visit, const ReadProgress& progress = {}) {
+        for (size_t i = 0; i < processes_.size(); ++i) {
+            if (progress) {
+                progress(i, processes_.size());
+            }
+            if (!ranks.empty() && !ranks.contains(processes_[i]->rank)) {
                 continue;
             }
-            if (const auto records = open(*process)) {
+            if (const auto records = open(*processes_[i])) {
                 visit(*records);
             }
+        }
+        if (progress) {
+            progress(processes_.size(), processes_.size());
         }
     }
     // The same for records of our tracer.
     template <typename Visit>
-    void visit_ours(const std::set<int>& ranks, const Visit& visit) {
-        visit_all(ranks, [&visit](const ProcessRecords& records) {
+    void visit_ours(const std::set<int>& ranks, const Visit& visit, const ReadProgress& progress = {}) {
+        const auto visit_one = [&visit](const ProcessRecords& records) {
             if (!records.process().source.is_flight_recorder) {
                 visit(records);
             }
-        });
+        };
+        visit_all(ranks, visit_one, progress);
     }
     // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
     Result<ProcessRecords> open(const Process& process);

@@ -1,5 +1,7 @@
 #include "step_metrics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -51,7 +53,9 @@ class StepMetrics::Reader : public RecordVisitor {
     void finish(bool is_whole) {
         rank_.from_step = is_whole ? -1 : first_step_;
         for (const auto& [key, newest] : newest_) {
-            into_.sums_[key].newest_of_ranks += newest;
+            if (const auto sums = into_.sums_.find(key); sums != into_.sums_.end()) {
+                sums->second.newest_of_ranks += newest;
+            }
         }
     }
 
@@ -65,13 +69,20 @@ class StepMetrics::Reader : public RecordVisitor {
         }
         const auto value = std::bit_cast<double>(raw.value);
         const Key key(raw.step, name);
-        Sums& sums = into_.sums_[key];
+        Sums* const kept = into_.sums_of(key);
+        if (kept == nullptr) {
+            return;
+        }
+        Sums& sums = *kept;
         if (raw.detail != 0) {
             sums.reduction = static_cast<MetricReduction>(raw.detail);
         }
         into_.take(sums, value, weight_of(raw.extra), record.of.realtime_ns(raw.ticks));
         set_bit(sums.reported, place_);
         newest_[key] = value;
+        if (newest_.size() > into_.most_rows_ && !into_.sums_.contains(newest_.begin()->first)) {
+            newest_.erase(newest_.begin());
+        }
         if (!std::isfinite(value)) {
             sums.not_finite.push_back(rank_.rank);
             return;
@@ -93,6 +104,23 @@ class StepMetrics::Reader : public RecordVisitor {
     int64_t first_step_ = INT64_MAX;
     std::map<Key, double> newest_;
 };
+
+StepMetrics::Sums* StepMetrics::sums_of(const Key& key) {
+    if (kept_from_ && key.first < *kept_from_) {
+        return nullptr;
+    }
+    Sums& sums = sums_[key];
+    if (sums_.size() <= most_rows_) {
+        return &sums;
+    }
+    const int64_t oldest_step = sums_.begin()->first.first;
+    if (oldest_step == sums_.rbegin()->first.first) {
+        return &sums;  // names without end in one step
+    }
+    kept_from_ = oldest_step + 1;
+    sums_.erase(sums_.begin(), sums_.lower_bound({*kept_from_, {}}));
+    return key.first == oldest_step ? nullptr : &sums;
+}
 
 void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
     ++sums.values;
@@ -165,6 +193,14 @@ std::vector<StepMetric> StepMetrics::joined() const {
         all.push_back(std::move(metric));
     }
     return all;
+}
+
+std::string StepMetrics::left_out() const {
+    return kept_from_ ? fmt::format(
+                            "metrics of steps before {} are left out, for more than {} are too many at once: "
+                            "choose --steps",
+                            *kept_from_, grouped_digits(most_rows_))
+                      : std::string();
 }
 
 std::vector<int> StepMetrics::never_reported(const StepMetric& metric) const {

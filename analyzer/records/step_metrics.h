@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,13 +35,19 @@ struct StepMetric {
     uint64_t reported = 0;           // ranks
 };
 
-// Takes ranks one after another. Not thread-safe.
+// Takes ranks one after another. Not thread-safe. Where there is more than it may keep, the oldest steps go.
 class StepMetrics {
   public:
+    static constexpr size_t kMostRows = 1 << 19;  // metrics in a step
+
+    explicit StepMetrics(size_t most_rows = kMostRows) : most_rows_(most_rows) {}
+
     // Of some steps alone where these are wanted.
     void add(const ProcessRecords& records, const StepRange& steps = {});
     // By step, then by role and name.
     std::vector<StepMetric> joined() const;
+    // Says which steps are not kept; empty: all are.
+    std::string left_out() const;
     // Ranks whose records hold no value of that metric at all, as stages of a pipeline without a loss.
     std::vector<int> never_reported(const StepMetric& metric) const;
 
@@ -67,9 +74,13 @@ class StepMetrics {
     using Name = std::pair<std::string, std::string>;  // role and name
     using Key = std::pair<int64_t, Name>;
 
+    // Nothing of a step that is not kept.
+    Sums* sums_of(const Key& key);
     void take(Sums& sums, double value, double weight, int64_t at_ns);
     double value_of(const Sums& sums) const;
 
+    size_t most_rows_;
+    std::optional<int64_t> kept_from_;
     std::vector<Rank> ranks_;
     std::map<Key, Sums> sums_;
     std::map<Name, std::vector<bool>> ever_;  // reported by place in ranks_

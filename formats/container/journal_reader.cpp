@@ -192,7 +192,7 @@ class JournalWalk {
         : file_bytes_(file_bytes), read_(read), context_(ZSTD_createDCtx()) {}
 
     Result<JournalIndex> walk() {
-        const Result<size_t> start = check_file_header(bytes_at(0, kWindowBytes), kJournals);
+        const Result<size_t> start = check_file_header(bytes_at(0, kPageBytes), kJournals);
         if (!start || context_ == nullptr) {
             return start ? Error("out of memory") : start.error();
         }
@@ -207,7 +207,7 @@ class JournalWalk {
     }
 
   private:
-    static constexpr size_t kWindowBytes = 4096;  // an index and its header, most often
+    static constexpr size_t kPageBytes = 4096;
 
     void note(const std::string& problem) { index_.problems.push_back(in_section(number_, problem)); }
 
@@ -217,7 +217,8 @@ class JournalWalk {
             offset_bytes >= window_offset_ && offset_bytes - window_offset_ + size_bytes <= window_.size();
         if (!is_there) {
             const uint64_t left = file_bytes_ - std::min(offset_bytes, file_bytes_);
-            window_.resize(std::min<uint64_t>(std::max(size_bytes, kWindowBytes), left));
+            const size_t rest_of_page = kPageBytes - offset_bytes % kPageBytes;  // comes along, an index most often
+            window_.resize(std::min<uint64_t>(std::max(size_bytes, rest_of_page), left));
             window_.resize(read_(offset_bytes, window_.data(), window_.size()));
             window_offset_ = offset_bytes;
         }

@@ -14,6 +14,7 @@
 #include "load_run.h"
 #include "parts.h"
 #include "ring_builder.h"
+#include "step_metrics.h"
 #include "temporary_directory.h"
 
 using namespace titan;
@@ -153,6 +154,36 @@ TEST_CASE("parts of some steps are what all blocks tell of them") {
     }
 }
 
+TEST_CASE("metrics of more steps than are kept") {
+    const test::TemporaryDirectory place;
+    synth::write_file(place.path + "/synth/0/node-0-00000000.0.journal", journal_of(markers_of_a_run(), {20}).bytes());
+    const Run run = load(place.path);
+    const auto metrics_of = [&run](size_t most_rows, const StepRange& steps) {
+        Symbols symbols(Symbols::Search::kNearby);
+        RecordReader reader(run, symbols);
+        StepMetrics metrics(most_rows);
+        for (int rank = 0; rank < 2; ++rank) {  // the same one twice
+            reader.visit_ours({}, [&](const ProcessRecords& records) { metrics.add(records, steps); });
+        }
+        return metrics;
+    };
+    const StepMetrics all = metrics_of(28, {}), some = metrics_of(10, {}), wanted = metrics_of(10, {{5, 9}});
+    CHECK(all.left_out().empty());
+    CHECK(all.joined().size() == 28);  // from 3 to 30
+    CHECK(some.left_out().starts_with("metrics of steps before 21 are left out"));
+    const std::vector<StepMetric> kept = some.joined(), whole = all.joined();
+    REQUIRE(kept.size() == 10);
+    for (size_t i = 0; i < kept.size(); ++i) {
+        CHECK(kept[i].step == whole[i + 18].step);
+        CHECK(kept[i].value == whole[i + 18].value);
+        CHECK(kept[i].values == 2);
+        CHECK(kept[i].reported == 2);
+    }
+    CHECK(wanted.left_out().empty());
+    REQUIRE(wanted.joined().size() == 5);
+    CHECK(wanted.joined().front().step == 5);
+}
+
 TEST_CASE("blocks of other steps are not read") {
     test::JournalFile file = journal_of(markers_of_a_run(), {20});
     file.add_index();
@@ -163,7 +194,8 @@ TEST_CASE("blocks of other steps are not read") {
     for (size_t i = 1; i < index->parts.size(); ++i) {
         const bool is_read = index->parts[i].overlaps(5, 6) || index->parts[i - 1].overlaps(5, 6);
         damaged += is_read ? 0 : 1;
-        bytes[index->parts[i].offset_bytes + index->parts[i].size_bytes - 1] ^= is_read ? std::byte{0} : std::byte{0x41};
+        bytes[index->parts[i].offset_bytes + index->parts[i].size_bytes - 1] ^=
+            is_read ? std::byte{0} : std::byte{0x41};
     }
     CHECK(damaged > 5);
     const test::TemporaryDirectory place;
