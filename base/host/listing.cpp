@@ -13,10 +13,11 @@
 namespace titan {
 namespace {
 
-constexpr size_t kWidest = 64;     // one long name must not push all rows off the screen
-constexpr size_t kGap = 2;         // between columns
-constexpr size_t kIndent = 6;      // of what stands below
-constexpr size_t kLeastText = 24;  // a text that is wrapped in less is no text
+constexpr size_t kWidest = 64;           // one long name must not push all rows off the screen
+constexpr size_t kMostWaiting = 10'000;  // rows, for their columns to be as wide as they need
+constexpr size_t kGap = 2;               // between columns
+constexpr size_t kIndent = 6;            // of what stands below
+constexpr size_t kLeastText = 24;        // a text that is wrapped in less is no text
 
 // "Bus GB/s" and "bus-gb-s" are one column.
 std::string plain_title(std::string_view title) {
@@ -180,6 +181,9 @@ void Listing::add(std::vector<std::string> cells) {
     rows_.push_back(std::move(cells));
     if (most_ != 0 && rows_.size() > most_) {
         rows_.pop_front();
+    }
+    if (most_ == 0 && options_.sort.empty() && rows_.size() == kMostWaiting) {
+        end_part();
     }
 }
 

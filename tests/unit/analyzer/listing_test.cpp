@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "host/words.h"
 
 using namespace titan;
@@ -86,4 +88,19 @@ TEST_CASE("long texts are cut between characters, and misspelt words are near ot
     CHECK(nearest_word("shwo", {"stacks", "show"}) == "show");
     CHECK(nearest_word("dumps", {"stacks", "show"}).empty());
     CHECK(nearest_word("x", {"show"}).empty());
+}
+
+TEST_CASE("rows without end are written as they come") {
+    size_t lines = 0;
+    const titan::Listing::Write count = [&lines](const std::string& text) {
+        lines += static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+    };
+    titan::Listing listing({{"n", 1}, {"text", 0}}, 0, count);
+    for (size_t i = 1; i <= 100'000; ++i) {
+        listing.add({std::to_string(i), "row"});
+        CHECK(i - std::min(i, lines) <= 10'000);
+    }
+    listing.finish();
+    CHECK(lines == 100'001);
+    CHECK(listing.rows() == 100'000);
 }

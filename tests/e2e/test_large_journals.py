@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Journals of long jobs: memory does not grow with steps, and steps in the middle are found without the others."""
+
+import json
+import subprocess
+import sys
+
+import harness
+from nightly import at_night
+
+RANKS, SLOW_RANK, FIRST_STEP = 16, 5, 500_000
+STEPS = 6_000  # more than are loaded for the verdict
+KEEPS_MIB = 12  # allocators, and the index
+
+# A small process starts it, for what the one that starts it has counts as its own, too.
+MEASURE = """
+import os, sys
+_, status, usage = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ), 0)
+print(usage.ru_maxrss, file=sys.stderr)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+class LargeJournals(harness.Case):
+    def journal(self, steps):
+        directory = self.place.path / f"steps-{steps}"
+        subprocess.run([harness.BUILD / "tests" / "synth" / "titan-synth-journal", directory, "--ranks", str(RANKS),
+                        "--steps", str(steps), "--first-step", str(FIRST_STEP), "--slow-rank", str(SLOW_RANK)],
+                       check=True)
+        return directory
+
+    def run_command(self, directory, command, *options):
+        """The file that it writes to, and how much memory it had at most."""
+        into = self.place.path / "output"
+        with open(into, "wb") as output:
+            done = subprocess.run([sys.executable, "-S", "-c", MEASURE, harness.BUILD / "analyzer" / "titan-analyze",
+                                   *command, directory, "--no-rings", *options], stdout=output,
+                                  stderr=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return into, int(done.stderr.split()[-1]) / 1024
+
+    def rows(self, *arguments):
+        return [json.loads(line) for line in self.run_command(*arguments)[0].read_text().splitlines()]
+
+    def assert_memory_stays(self, journals, *command, grows_mib=0):
+        peaks = [self.run_command(journal, command[:1], *command[1:])[1] for journal in journals]
+        self.assertLess(peaks[1], peaks[0] + KEEPS_MIB + grows_mib, command)
+
+    def assert_all_stay(self, steps, times):
+        journals = [self.journal(steps), self.journal(times * steps)]
+        for command in (["summary"], ["summary", "--goodput"], ["summary", "--brief"], ["show", "--step-sums", "--csv"],
+                        ["show", "--markers", "--csv", "--rank", "0"], ["timeline", "--rank", "0", "--limit-mb", "4",
+                                                                        "-o", self.place.path / "trace"]):
+            with self.subTest(command=command):
+                self.assert_memory_stays(journals, *command)
+        # A row for each step, and rows of one rank at a time.
+        self.assert_memory_stays(journals, "metrics", "--csv", grows_mib=times * steps * 1e-3)
+
+    def test_memory_does_not_grow_with_steps(self):
+        self.assert_all_stay(STEPS, 3)
+
+    @at_night
+    def test_a_hundred_mebibytes(self):
+        self.assert_all_stay(STEPS, 16)
+
+    def test_steps_in_the_middle(self):
+        journal = self.journal(STEPS)
+        first, last = FIRST_STEP + 2_000, FIRST_STEP + 2_009
+        wanted = ("--json", "--steps", f"{first}-{last}")
+        summed = {row["name"]: row for row in self.rows(journal, ["summary"], *wanted)}
+        self.assertEqual([summed[name]["count"] for name in ("step", "forward", "loss")], [10 * RANKS] * 3)
+        self.assertEqual(summed["data_loading"]["slowest_rank"], SLOW_RANK)
+        steps = set(range(first, last + 1))
+        self.assertEqual({row["step"] for row in self.rows(journal, ["show"], "--markers", *wanted)}, steps)
+        self.assertEqual(sorted((row["rank"], row["step"]) for row in
+                                self.rows(journal, ["show"], "--step-sums", *wanted)),
+                         [(rank, step) for rank in range(RANKS) for step in sorted(steps)])
+        self.assertEqual([row["step"] for row in self.rows(journal, ["metrics"], *wanted)], sorted(steps))
+        # With the second all blocks are read.
+        for step in ("step", "step + 0"):
+            told, = self.rows(journal, ["sql"], "--json", f"select count(*) as n, min(step) as least, max(step) as most "
+                              f"from markers where {step} >= {first} and {step} <= {last}")
+            self.assertEqual(told, {"n": 22 * 10 * RANKS, "least": first, "most": last})
+
+
+if __name__ == "__main__":
+    harness.main()
