@@ -160,13 +160,10 @@ void read_processes(Unpacker& content, std::vector<JournalProcess>& processes) {
 
 bool read_rows(Unpacker& content, IndexedBlocks& blocks) {
     blocks.rows.resize(content.count(0, kLeastRowBytes));
-    bool is_good = true;
-    for (BlockRow& row : blocks.rows) {
-        code_row(content, row);
-        is_good = is_good && is_plausible(row) && row.process < blocks.processes.size() &&
-                  row.size_bytes > sizeof(SectionHeader);
-    }
-    return is_good;
+    code_rows(content, std::span(blocks.rows));
+    return std::all_of(blocks.rows.begin(), blocks.rows.end(), [&blocks](const BlockRow& row) {
+        return is_plausible(row) && row.process < blocks.processes.size() && row.size_bytes > sizeof(SectionHeader);
+    });
 }
 
 bool read_index(std::span<const std::byte> raw, IndexedBlocks& blocks) {

@@ -175,9 +175,7 @@ std::span<const unsigned char> BlockIndex::pack() {
     });
     packed.field(IndexTag::kBlocks, [&] {
         packed.number(rows_count_);
-        for (uint32_t i = 0; i < rows_count_; ++i) {
-            code_row(packed, rows_[i]);
-        }
+        code_rows(packed, std::span(rows_, rows_count_));
     });
     return {bytes_, packed.good() ? packed.size_bytes() : 0};
 }

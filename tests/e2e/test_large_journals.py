@@ -78,7 +78,7 @@ class LargeJournals(harness.Case):
         self.assertEqual([row["step"] for row in self.rows(journal, ["metrics"], *wanted)], sorted(steps))
         # With the second all blocks are read.
         for step in ("step", "step + 0"):
-            told, = self.rows(journal, ["sql"], "--json", f"select count(*) as n, min(step) as least, max(step) as most "
+            told, = self.rows(journal, ["sql"], "--json", "select count(*) as n, min(step) as least, max(step) as most "
                               f"from markers where {step} >= {first} and {step} <= {last}")
             self.assertEqual(told, {"n": 22 * 10 * RANKS, "least": first, "most": last})
 

@@ -325,11 +325,17 @@ def journal_index(ring, *rows, processes=1, process_count=None, row_count=None):
     start, = struct.unpack_from("<Q", ring, 72)
     boot_id = ring[168:208].split(b"\0")[0]
     process = varint(len(boot_id)) + boot_id + varint(2 * pid) + varint(start)
-    content = b""
+    difference = lambda number, before: varint((number - before) * 2 if number >= before
+                                               else (before - number) * 2 - 1)
+    content, ticket, call, step = b"", 0, 0, 0
     for block, odd in rows:
         row = {"process": 0, "size": len(journal_section(block)), "first": 7, "count": 3, "call": 40, "next_call": 47,
-               "first_step": 2 * 1, "last_step": 2 * 2, **odd}
-        content += b"".join(map(varint, row.values()))
+               "first_step": 1, "last_step": 2, **odd}
+        content += b"".join((varint(row["process"]), varint(row["size"]), difference(row["first"], ticket),
+                             varint(row["count"]), difference(row["call"], call),
+                             difference(row["next_call"], row["call"]), difference(row["first_step"], step),
+                             difference(row["last_step"], row["first_step"])))
+        ticket, call, step = row["first"], row["call"], row["first_step"]
     tags = ((1, varint(processes if process_count is None else process_count) + process * processes),
             (2, varint(len(rows) if row_count is None else row_count) + content))
     return b"".join(varint(tag) + varint(len(field)) + field for tag, field in tags)
@@ -389,11 +395,11 @@ def journal_index_samples(ring):
     yield "index-of-one-of-two.journal", indexed(both[0]), "read: 6 markers"
     yield "index-of-more.journal", indexed(*both, (one, {})), "read: 6 markers with names; section 4: cut off"
     for name, odd in (("ticket", {"first": 8}), ("count", {"count": 2}), ("calls", {"call": 41}),
-                      ("first-step", {"first_step": 2 * 2}), ("last-step", {"last_step": 2 * 1})):
+                      ("first-step", {"first_step": 2}), ("last-step", {"last_step": 1})):
         yield (f"index-of-another-{name}.journal", indexed((one, odd), both[1]),
                "read: 3 markers with names; a block is not what its index says")
     for name, odd in (("process-beyond", {"process": 1}), ("4097-markers", {"count": 4097}),
-                      ("calls-backwards", {"next_call": 39}), ("ticket-2-63", {"first": TWO63}),
+                      ("calls-backwards", {"next_call": 39}), ("ticket-2-62", {"first": TWO63 >> 1}),
                       ("size-of-a-header", {"size": 40})):
         yield (f"index-{name}.journal", indexed((one, odd), both[1]),
                "read: 6 markers with names; section 1: its fields do not fit together")

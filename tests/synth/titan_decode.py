@@ -188,11 +188,17 @@ def journal_index(fields):
                 boot_id = content.take(content.number()).decode(errors="replace")
                 processes.append((boot_id, content.signed(), content.number()))
         elif tag == 2:
+            ticket = call = step = 0
+            add = lambda number: (number + content.signed()) % (1 << 64)
             for _ in range(content.number()):
-                process = processes[content.number()]
-                rows.append({"process": process, "size": content.number(), "first_ticket": content.number(),
-                             "markers": content.number(), "calls": (content.number(), content.number()),
-                             "steps": (content.signed(), content.signed())})
+                row = {"process": processes[content.number()], "size": content.number()}
+                row["first_ticket"] = ticket = add(ticket)
+                row["markers"] = content.number()
+                call = add(call)
+                row["calls"] = call, add(call)
+                step = add(step)
+                row["steps"] = signed64(step), signed64(add(step))
+                rows.append(row)
     return rows
 
 

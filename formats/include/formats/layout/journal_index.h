@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "formats/layout/ring_layout.h"
 #include "formats/layout/step_sum.h"
@@ -47,16 +48,24 @@ struct BlockRow {
 inline constexpr uint32_t kJournalIndexBlocks = 1 << 10;  // of one index
 inline constexpr uint32_t kJournalIndexProcesses = 1 << 9;
 
+// Ranks go on side by side: most of a row is that of the one before.
 template <typename Coder>
-void code_row(Coder& coder, BlockRow& row) {
-    coder.number(row.process);
-    coder.number(row.size_bytes);
-    coder.number(row.first_ticket);
-    coder.number(row.markers);
-    coder.number(row.first_call);
-    coder.number(row.next_call);
-    coder.number(row.first_step);
-    coder.number(row.last_step);
+void code_rows(Coder& coder, std::span<BlockRow> rows) {
+    uint64_t first_ticket = 0;
+    uint64_t first_call = 0;
+    uint64_t first_step = 0;
+    for (BlockRow& row : rows) {
+        coder.number(row.process);
+        coder.number(row.size_bytes);
+        coder.delta(row.first_ticket, first_ticket);
+        coder.number(row.markers);
+        coder.delta(row.first_call, first_call);
+        uint64_t next_call = first_call;
+        coder.delta(row.next_call, next_call);
+        coder.delta(row.first_step, first_step);
+        uint64_t last_step = first_step;
+        coder.delta(row.last_step, last_step);
+    }
 }
 
 }  // namespace titan::format
