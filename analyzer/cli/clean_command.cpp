@@ -19,6 +19,7 @@
 #include "formats/layout/journal_layout.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
+#include "journals.h"
 #include "rings.h"
 #include "verdict_name.h"
 
@@ -123,7 +124,7 @@ class Cleaner {
             }
         }
         for (const std::string& journal : group.journals) {
-            const auto file = OpenFile::open(journal);
+            const auto file = open_journal(journal);
             uint64_t magic = 0;
             if (file && file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == format::kJournalMagic) {
                 doom(group, journal, file->size_bytes());

@@ -9,8 +9,8 @@
 
 namespace titan::analyzer {
 
-// Of these ranks, all where there are none; lines without what is not on record. Calls note(problem) for what could not
-// be read.
+// Sums up these ranks, or all if none is given, without lines that have nothing on record. Calls note(problem) for each
+// record that could not be read.
 std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks, const Write& note,
                                      const ReadProgress& progress);
 

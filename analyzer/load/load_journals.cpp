@@ -33,7 +33,7 @@ std::vector<Process> load_journals(const std::vector<std::string>& paths, const 
 
 bool begins_after(const std::string& path, int64_t time_ns) {
     constexpr size_t kFirstBytes = 256 << 10;
-    const Result<OpenFile> file = OpenFile::open(path);
+    const Result<OpenFile> file = open_journal(path);
     std::vector<std::byte> bytes(kFirstBytes);
     bytes.resize(file ? file->read_at(0, bytes.data(), bytes.size()) : 0);
     const Result<format::JournalIndex> index = format::index_journal(bytes);

@@ -40,7 +40,7 @@ constexpr size_t kFilesAtOnce = 64;
 constexpr size_t kReaders = 16;
 
 Result<format::JournalIndex> index_of(const std::string& path) {
-    const Result<OpenFile> file = OpenFile::open(path);
+    const Result<OpenFile> file = open_journal(path);
     return file ? format::index_journal(file->size_bytes(),
                                         [&file](uint64_t offset_bytes, void* into, size_t size_bytes) {
                                             return file->read_at(offset_bytes, into, size_bytes);
@@ -66,6 +66,8 @@ std::vector<Result<format::JournalIndex>> indexes_of(std::span<const std::string
 }
 
 }  // namespace
+
+Result<OpenFile> open_journal(const std::string& path) { return OpenFile::open(path, Links::kFollow, UINT64_MAX); }
 
 ProcessKey process_key(const Process& process) { return {process.boot_id, process.pid, process.pid_start_ticks}; }
 
@@ -111,7 +113,7 @@ std::vector<ProcessKey> Journals::processes() const {
 
 Result<format::MarkerBlock> Journals::read(const Process& process, const Part& part) {
     if (open_file_ != part.file) {
-        Result<OpenFile> file = OpenFile::open(paths_[part.file]);
+        Result<OpenFile> file = open_journal(paths_[part.file]);
         if (!file) {
             return file.error();
         }

@@ -28,6 +28,9 @@ using ProcessKey = format::JournalProcess;
 
 ProcessKey process_key(const Process& process);
 
+// Of any size: nobody reads one whole.
+Result<OpenFile> open_journal(const std::string& path);
+
 // Not thread-safe.
 class Journals {
   public:

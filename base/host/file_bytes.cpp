@@ -32,7 +32,7 @@ OpenFile::~OpenFile() {
     }
 }
 
-Result<OpenFile> OpenFile::open(const std::string& path, Links links) {
+Result<OpenFile> OpenFile::open(const std::string& path, Links links, uint64_t most_bytes) {
     // O_NONBLOCK: a planted FIFO must not hold us.
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::kRefuse ? O_NOFOLLOW : 0);
     const int descriptor = ::open(path.c_str(), flags);
@@ -45,7 +45,7 @@ Result<OpenFile> OpenFile::open(const std::string& path, Links links) {
         return Error("not a regular file");
     }
     OpenFile file(descriptor, status);
-    if (file.size_bytes() > kMaxFileBytes) {
+    if (file.size_bytes() > most_bytes) {
         return Error("implausibly large: " + std::to_string(file.size_bytes()) + " bytes");
     }
     return file;

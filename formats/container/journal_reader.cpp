@@ -109,7 +109,7 @@ class BlockReader {
     bool good_ = true;
 };
 
-// Of a block's beginning, which has the first two fields.
+// Reads the beginning of a block, which has the first two fields.
 std::string read_part(std::span<const std::byte> raw, JournalProcess& process, JournalPart& part) {
     RingHeader header{};
     Unpacker fields(raw);

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -182,6 +183,20 @@ TEST_CASE("metrics of more steps than are kept") {
     CHECK(wanted.left_out().empty());
     REQUIRE(wanted.joined().size() == 5);
     CHECK(wanted.joined().front().step == 5);
+}
+
+TEST_CASE("a file of any size") {
+    test::JournalFile file = journal_of(markers_of_a_run(), {20});
+    const test::TemporaryDirectory place;
+    const std::string path = place.path + "/node-0-00000000.0.journal";
+    synth::write_file(path, file.bytes());
+    std::filesystem::resize_file(path, kMaxFileBytes + 1);  // the disk gives zeros, and takes no room
+    Journals journals({path});
+    REQUIRE(journals.processes().size() == 1);
+    const size_t markers = markers_of_a_run().size();
+    CHECK(journals.visit(journals.processes().front(), 0, markers, {}, [](const format::RingImage&) {}) == 0);
+    REQUIRE(journals.problems().size() == 1);
+    CHECK(journals.problems().front().ends_with("bad header checksum: the file is damaged from here on"));
 }
 
 TEST_CASE("blocks of other steps are not read") {

@@ -22,7 +22,8 @@ enum class Links { kFollow, kRefuse };
 
 class OpenFile {
   public:
-    static Result<OpenFile> open(const std::string& path, Links links = Links::kFollow);
+    static Result<OpenFile> open(const std::string& path, Links links = Links::kFollow,
+                                 uint64_t most_bytes = kMaxFileBytes);
     OpenFile(OpenFile&& other) noexcept;
     OpenFile& operator=(OpenFile&&) = delete;
     ~OpenFile();
