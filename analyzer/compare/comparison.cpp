@@ -425,7 +425,7 @@ class Comparer {
             gaps.emplace_back("Flight Recorder files hold only calls: their period counts as a step");
         }
         if (side.lateness.empty()) {
-            gaps.emplace_back("its records do not show step by step which ranks are late");
+            gaps.emplace_back("its records do not show who is late in each step");
         }
         for (const auto& [metric, of] : side.metrics) {
             if (of.not_finite != 0) {

@@ -237,14 +237,22 @@ class LogReader {
         marker.span = id;
         marker.extra = task(line);
         marker.site = site(line.place);
-        if (flow.open.empty() && !line.task.empty()) {
+        if (flow.open.empty() && is_given_name(line.task)) {
             add_task_name(line, id);
         }
         flow.open.push_back(id);
         open_.emplace(id, OpenSpan{line.name, line.at_ns});
     }
 
-    // As python/titantrace/spans.py tells it: about a span that lies in no other one of the task.
+    // asyncio calls a task that the program gives no name "Task-" and its number.
+    static bool is_given_name(std::string_view task) {
+        constexpr std::string_view kOfAsyncio = "Task-";
+        const bool is_of_asyncio = task.starts_with(kOfAsyncio) &&
+                                   task.find_first_not_of("0123456789", kOfAsyncio.size()) == std::string_view::npos;
+        return !task.empty() && !is_of_asyncio;
+    }
+
+    // As python/titantrace/spans.py does, on a span that is in no other span of the task.
     void add_task_name(const LogLine& line, uint32_t span) {
         MarkerEntry& marker = add(MarkerKind::kAttribute, line);
         marker.name = text("task_name");

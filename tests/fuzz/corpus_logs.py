@@ -46,7 +46,7 @@ def log_samples():
         ("no-newline.jsonl", begin.encode(), "read: 3 markers"),
         ("deep.jsonl", log('{"time_us":' + "[" * 5000, begin), "1 line is not"),
         ("controls.jsonl", log(line("\x00\x1b[31m\u202e_start", 10**15, task_name="\x07", host_name="\n")),
-         "read: 3 markers"),
+         "read: 4 markers with names"),
         ("not-utf8.jsonl", log(begin).replace(b"train.py", b"\xff\xfe\x80"),
          "no line of torchtitan's structured logger"),
         ("none.jsonl", log('{"log_type_name": "time_us"}', "x"), "no line of torchtitan's structured logger"),

@@ -23,8 +23,9 @@ MADE = {
 def run(program, directory, **variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TITANTRACE") and k != "RANK"}
     environment.update(TITANTRACE_DIR=f"{directory}/dumps", TITANTRACE_RING_DIR=str(directory), **variables)
-    return subprocess.run([program], capture_output=True, text=True, env=environment, check=True,
-                          timeout=60).stdout.strip()
+    # In no repository, whose commit would become a marker.
+    return subprocess.run([pathlib.Path(program).resolve()], capture_output=True, text=True, env=environment,
+                          cwd=directory, check=True, timeout=60).stdout.strip()
 
 
 def markers_in(dump):

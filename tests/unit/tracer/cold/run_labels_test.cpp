@@ -39,8 +39,13 @@ struct Repository {
         std::vector<format::StringRecord> texts(1024);
         std::vector<char> heap(64 << 10);
         std::vector<format::LabelRecord> rows(kLabelRows);
+        std::vector<format::MarkerEntry> markers(64);
         format::RegionCursor cursor{};
+        format::RegionCursor marker_cursor{};
+        const auto header = std::make_unique<format::RingHeader>();
         uint64_t dropped = 0;
+        session->header = header.get();
+        session->markers = Ring<format::MarkerEntry>(markers.data(), markers.size(), marker_cursor);
         session->strings = StringTable(texts.data(), texts.size(), heap.data(), heap.size(), cursor, dropped);
         session->labels = Labels(rows.data(), session->labels_used, dropped);
         snprintf(session->config.labels, sizeof(session->config.labels), "%s", told);
@@ -56,6 +61,7 @@ struct Repository {
                 found[std::string(key, key_length)] = text == nullptr ? "" : std::string(text, text_length);
             }
         }
+        CHECK(session->markers.head() == found.size());  // a journal is made of markers
         return found;
     }
 };

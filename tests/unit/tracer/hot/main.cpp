@@ -93,6 +93,8 @@ int main(int argc, char** argv) {
     if (mkdtemp(directory.data()) == nullptr) {
         return 1;
     }
+    // The commit of the repository that a session begins in becomes a marker, at some moment amid those of the tests.
+    std::filesystem::current_path(directory);
     setenv("TITANTRACE_RING_DIR", directory.c_str(), 1);
     setenv("TITANTRACE_DIR", (directory + "/dumps").c_str(), 1);
     setenv("RANK", "3", 1);
