@@ -80,6 +80,10 @@ void add_path(CommandLine& app, CommonOptions& common) {
 void add_run(CommandLine& app, CommonOptions& common) {
     app.option("--run", common.run, "the run to look at (default: the newest)");
     app.option("--attempt", common.attempt, "the attempt of the run (default: the newest)").not_negative();
+    app.option("--start", common.start,
+               "if the job was started more than once in the directory of that attempt: which start, from 1 on "
+               "(default: the newest)")
+        .not_negative();
     app.option("--role", common.role,
                "the role of the processes (the program's label \"role\"), if two roles number their ranks "
                "alike");
@@ -112,6 +116,7 @@ LoadOptions CommonOptions::load_options() const {
     if (attempt >= 0) {
         options.attempt = attempt;
     }
+    options.start = start;
     if (!no_rings) {
         options.ring_directories = ring_directories(ring_directory);
     }
@@ -159,6 +164,7 @@ TextStyle command_line_style(const CommonOptions& common) {
     style.input += common.no_rings ? " --no-rings" : "";
     style.input += ring_option(common);
     style.input += common.attempt < 0 ? "" : fmt::format(" --attempt {}", common.attempt);
+    style.input += common.start == 0 ? "" : fmt::format(" --start {}", common.start);
     style.input += common.role.empty() ? "" : " --role " + shell_quoted(printable(common.role));
     return style;
 }

@@ -28,6 +28,7 @@ struct CommonOptions {
     std::vector<std::string> paths;
     std::string run;
     int attempt = -1;
+    int start = 0;
     std::string role;
     bool no_rings = false;
     std::string ring_directory;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kCompareFooter =
     R"(A is the first PATH, B the second. With one PATH, or for another part of either, options say what B is:
---with-run, --with-attempt and --with-steps; what they do not say is as in A.
+--with-run, --with-attempt, --with-start and --with-steps; what they do not say is as in A.
 
 It compares the step (typical: the median; mean: with the rare long ones), the spans of the program, calls of NCCL by
 operation, role of the communicator and size (kind GPU: time for which they were seen to run, host: time for which the
@@ -48,6 +48,7 @@ struct CompareArguments {
     std::string ranks, steps;
     std::string with_run, with_steps, fail_if_slower;
     int with_attempt = -1;
+    int with_start = 0;
     uint64_t skip_steps = 0;
     bool json = false;
     ListingOptions tables;
@@ -85,11 +86,12 @@ bool choose_sides(const CompareArguments& arguments, WantedSide& a, WantedSide& 
     }
     b.steps.range = with_steps ? with_steps : a.steps.range;
     const std::vector<std::string>& paths = arguments.common.paths;
-    const bool is_other = !arguments.with_run.empty() || arguments.with_attempt >= 0 || with_steps;
+    const bool is_other =
+        !arguments.with_run.empty() || arguments.with_attempt >= 0 || arguments.with_start != 0 || with_steps;
     if (paths.size() > 2 || (paths.size() == 1 && !is_other)) {
         fail(paths.size() > 2 ? "compare takes two paths, A and B"
-                              : "compare needs a second path, or --with-run, --with-attempt or --with-steps, to "
-                                "know what to compare with");
+                              : "compare needs a second path, or --with-run, --with-attempt, --with-start or "
+                                "--with-steps, to know what to compare with");
         return false;
     }
     a.common.paths = {paths.front()};
@@ -99,6 +101,10 @@ bool choose_sides(const CompareArguments& arguments, WantedSide& a, WantedSide& 
     }
     if (arguments.with_attempt >= 0) {
         b.common.attempt = arguments.with_attempt;
+    }
+    // A start is one of a certain directory.
+    if (arguments.with_start != 0 || b.common.run != a.common.run || b.common.attempt != a.common.attempt) {
+        b.common.start = arguments.with_start;
     }
     return true;
 }
@@ -148,6 +154,7 @@ Command compare_command(CommandLine& app) {
     command.option("--steps,--step", arguments->steps, "step or range of A, and of B without --with-steps");
     command.option("--with-run", arguments->with_run, "the run to compare with");
     command.option("--with-attempt", arguments->with_attempt, "the attempt to compare with").not_negative();
+    command.option("--with-start", arguments->with_start, "the start to compare with").not_negative();
     command.option("--with-steps,--with-step", arguments->with_steps, "step or range to compare with");
     command.option("--skip-steps", arguments->skip_steps, "leave out the first N steps on record of either side")
         .between(0, 1'000'000'000);

@@ -15,6 +15,7 @@
 #include "jobs_of_node.h"
 #include "json_schema.h"
 #include "one_line.h"
+#include "starts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -67,7 +68,16 @@ std::string runs_text(const std::vector<CandidateGroup>& groups) {
         const std::string name = group.attempt.empty()
                                      ? "(no run directory) " + printable(directory_of(group))
                                      : fmt::format("{} attempt {}", printable(group.run), group.attempt);
-        rows.push_back({date_text(group.newest_ns), name, counted(group.files.size() + group.journals.size(), "file")});
+        const std::vector<Start> starts = starts_of(group);
+        for (auto start = starts.rbegin(); start != starts.rend(); ++start) {
+            rows.push_back({date_text(start->newest_ns),
+                            fmt::format("{} start {} of {}", name, start->number, start->count),
+                            counted(start->paths.size(), "file")});
+        }
+        if (starts.empty()) {
+            rows.push_back(
+                {date_text(group.newest_ns), name, counted(group.files.size() + group.journals.size(), "file")});
+        }
     }
     return listing_text({{"", 26}, {"", 40}, {"", 0}}, std::move(rows));
 }
@@ -83,6 +93,14 @@ std::string runs_json(const Discovery& discovery) {
         if (!group.attempt.empty()) {
             run["run"] = group.run;
             run["attempt"] = std::atoi(group.attempt.c_str());
+        }
+        run["starts"] = Json::array();
+        for (const Start& start : starts_of(group)) {
+            run["starts"].push_back({{"start", start.number},
+                                     {"began_ns", start.began_ns},
+                                     {"newest_ns", start.newest_ns},
+                                     {"processes", start.processes.size()},
+                                     {"files", start.paths.size()}});
         }
         runs.push_back(std::move(run));
     }

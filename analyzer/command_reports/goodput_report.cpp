@@ -49,6 +49,11 @@ void write_table(const std::vector<AttemptTimes>& attempts, const ListingOptions
     });
     std::vector<ListColumn> columns = {
         {"attempt", 7, true}, {"ranks", 5, true}, {"began", 26}, {"steps", 8}, {"took", 7, true}};
+    const bool shows_starts =
+        std::any_of(attempts.begin(), attempts.end(), [](const AttemptTimes& one) { return one.start != 0; });
+    if (shows_starts) {
+        columns.insert(columns.begin() + 1, {"start", 5, true});
+    }
     if (shows_runs) {
         columns.insert(columns.begin(), {"run", 8});
     }
@@ -69,6 +74,9 @@ void write_table(const std::vector<AttemptTimes>& attempts, const ListingOptions
     for (const AttemptTimes& one : attempts) {
         std::vector<std::string> line = {std::to_string(one.attempt), std::to_string(one.ranks),
                                          date_text(one.began_ns), steps_cell(one), time_cell(one.took_ns())};
+        if (shows_starts) {
+            line.insert(line.begin() + 1, std::to_string(std::max(one.start, 1)));
+        }
         if (shows_runs) {
             line.insert(line.begin(), one.run);
         }
@@ -89,6 +97,7 @@ Json json_of(const AttemptTimes& one) {
     json["kind"] = "attempt";
     json["run"] = one.run;
     json["attempt"] = one.attempt;
+    json["start"] = std::max(one.start, 1);
     json["ranks"] = one.ranks;
     json["began_realtime_ns"] = one.began_ns;
     json["ended_realtime_ns"] = one.ended_ns;

@@ -176,6 +176,8 @@ Result<Run> load_run(const LoadOptions& options) {
     Run run;
     run.warnings = std::move(loaded->found.warnings);
     run.passed_over = loaded->passed_over;
+    run.start = loaded->start;
+    run.starts = loaded->starts;
     leave_out_stale(loaded->found.processes, run.warnings);
     run.processes = choose_incarnation(std::move(loaded->found.processes), run.warnings);
     add_node_rings(loaded->key, run.processes, options);

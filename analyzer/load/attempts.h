@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "host/result.h"
 #include "load_options.h"
+#include "starts.h"
 
 namespace titan::analyzer {
 
 struct AttemptOf {
-    std::string run;                // empty where no directory tells, as of the following
-    std::optional<int32_t> number;  // nothing: the newest
+    std::string run;                       // empty where no directory tells, as of the following
+    std::optional<int32_t> number;         // nothing: the newest
+    std::shared_ptr<const Start> start{};  // of several in its directory
 };
 
 // Oldest first. The wanted one alone, or those of the wanted run, else of the newest: of dumps, rings and journals; of

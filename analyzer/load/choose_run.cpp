@@ -89,7 +89,7 @@ std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const Candidat
                                             const std::vector<Process>& processes, const LoadOptions& options) {
     constexpr int64_t kClocksApartNs = 60'000'000'000;  // a file server's and the ranks'
     std::vector<CandidateGroup> beside;
-    if (options.attempt || chosen.attempt.empty()) {
+    if (options.attempt || options.start != 0 || chosen.attempt.empty()) {
         return beside;
     }
     const bool of_other_hosts = processes.empty() && !options.only_host.empty();

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "load_journals.h"
 #include "load_rank.h"
 #include "named_stacks.h"
+#include "starts.h"
 #include "take_record.h"
 #include "witness.h"
 
@@ -151,6 +154,39 @@ bool started_after(const std::vector<Process>& processes, const std::vector<Proc
            });
 }
 
+LoadedRun rings_before_dumps(const RingRun& run, const Discovery& discovery, bool has_dumps) {
+    LoadedRun loaded = only_rings(run);
+    loaded.found.testimony = read_witnesses(discovery.witnesses, loaded.found.problems);
+    if (has_dumps) {
+        loaded.found.warnings.push_back(
+            {WarningKind::kOtherRun, {}, "the dumps there are of earlier runs (--list-runs shows them)"});
+    }
+    return loaded;
+}
+
+Result<LoadedRun> only_logs(const Discovery& discovery, const LoadOptions& options) {
+    Result<ChosenLogs> logs = choose_logs(discovery.logs, options);
+    if (!logs) {
+        return logs.error();
+    }
+    LoadedRun loaded;
+    loaded.logs = std::move(*logs);
+    return loaded;
+}
+
+void tell_start(const std::vector<CandidateGroup>& groups, LoadedRun& loaded) {
+    if (groups.size() != 1 || groups.front().start == 0) {
+        return;
+    }
+    loaded.start = groups.front().start;
+    loaded.starts = groups.front().starts;
+    loaded.found.warnings.push_back(
+        {WarningKind::kOtherRun,
+         {},
+         fmt::format("the job was started {} times in this directory under one run id: start {} is read (--start)",
+                     loaded.starts, loaded.start)});
+}
+
 }  // namespace
 
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks) {
@@ -164,13 +200,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     }
     const bool has_logs_alone = discovery->groups.empty() && !discovery->logs.empty();
     if (has_logs_alone && options.with_journals && options.run.empty()) {
-        Result<ChosenLogs> logs = choose_logs(discovery->logs, options);
-        if (!logs) {
-            return logs.error();
-        }
-        LoadedRun loaded;
-        loaded.logs = std::move(*logs);
-        return loaded;
+        return only_logs(*discovery, options);
     }
     Result<std::vector<CandidateGroup>> groups = choose_groups(*discovery, options);
     if (!groups && !ring_run) {
@@ -182,15 +212,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     }
     const bool newer = ring_run && (!groups || is_newer(*ring_run, *groups));
     if (newer && (!groups || !ring_run->alive)) {
-        LoadedRun loaded = only_rings(*ring_run);
-        loaded.found.testimony = read_witnesses(discovery->witnesses, loaded.found.problems);
-        if (!groups) {
-            return loaded;
-        }
-        Warning& warning = loaded.found.warnings.emplace_back();
-        warning.kind = WarningKind::kOtherRun;
-        warning.summary = "the dumps there are of earlier runs (--list-runs shows them)";
-        return loaded;
+        return rings_before_dumps(*ring_run, *discovery, static_cast<bool>(groups));
     }
     LoadedRun loaded;
     loaded.found.warnings = std::move(discovery->warnings);
@@ -203,6 +225,9 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     }
     std::vector<Process> processes;
     std::vector<Process>& journaled = loaded.found.journaled;
+    std::set<ProcessKey> only;  // of the start that is read
+    // A file of which nothing can be read is no run: it hides none.
+    const auto none = [&] { return processes.empty() && journaled.empty(); };
     const auto load = [&](const std::vector<CandidateGroup>& some) {
         for (const CandidateGroup& group : some) {
             loaded.journals.insert(loaded.journals.end(), group.journals.begin(), group.journals.end());
@@ -213,12 +238,28 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
             std::move(outcome.processes.begin(), outcome.processes.end(), std::back_inserter(processes));
         }
         if (processes.empty()) {
-            journaled = load_journals(loaded.journals, processes, options, loaded.found.problems);
+            journaled = load_journals(loaded.journals, processes, only, options, loaded.found.problems);
         }
     };
-    load(*groups);
-    // A file of which nothing can be read is no run: it hides none.
-    const auto none = [&] { return processes.empty() && journaled.empty(); };
+    // Of each directory one start, and if nothing of that can be read, whatever is there.
+    const auto load_start = [&]() -> std::optional<Error> {
+        std::vector<CandidateGroup> all = *groups;
+        if (std::optional<Error> error = keep_start(*groups, options)) {
+            return error;
+        }
+        only = groups->size() == 1 ? groups->front().processes : std::set<ProcessKey>();
+        load(*groups);
+        if (none() && options.start == 0 && !options.told_start && !only.empty()) {
+            groups = std::move(all);
+            only.clear();
+            loaded.journals.clear();
+            load(*groups);
+        }
+        return std::nullopt;
+    };
+    if (const std::optional<Error> error = load_start()) {
+        return *error;
+    }
     for (bool goes_on = options.only_host.empty(); none() && goes_on;) {
         std::erase_if(discovery->groups, is_taken);
         const std::string unread = groups->front().run;
@@ -227,7 +268,9 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
         if (goes_on) {
             groups = std::move(older);
             loaded.journals.clear();
-            load(*groups);
+            if (const std::optional<Error> error = load_start()) {
+                return *error;
+            }
             if (!unread.empty()) {
                 loaded.found.warnings.push_back(
                     {WarningKind::kOtherRun,
@@ -238,10 +281,11 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     }
     const std::vector<CandidateGroup> beside = attempts_beside(*discovery, groups->front(), processes, options);
     if (!beside.empty()) {
+        only.clear();
         load(beside);
     }
     if (!processes.empty() && (reads_journals(*groups, options) || reads_journals(beside, options))) {
-        journaled = load_journals(loaded.journals, processes, options, loaded.found.problems);
+        journaled = load_journals(loaded.journals, processes, only, options, loaded.found.problems);
     }
     if (processes.empty() || started_after(journaled, processes)) {
         if (!processes.empty()) {
@@ -257,6 +301,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     loaded.any = !none();
     loaded.found.processes = choose_run(std::move(processes), options, loaded.found.warnings);
     loaded.key = key_of_run(loaded.found.processes, *groups);
+    tell_start(*groups, loaded);
     std::erase_if(journaled, [&](const Process& process) {
         return !loaded.key || RunKey(process.run, process.attempt) != *loaded.key;
     });

@@ -33,7 +33,9 @@ struct LoadedRun {
     std::vector<std::string> journals;  // of that run and attempt
     ChosenLogs logs;                    // where nothing else is there
     bool any = false;                   // something was readable, perhaps of another run
-    size_t passed_over = 0;             // attempts and runs in directories of their own, where the newest was chosen
+    int32_t start = 0;                  // where several are in one directory (starts.h): which of how many
+    int32_t starts = 0;
+    size_t passed_over = 0;  // attempts and runs in directories of their own, where the newest was chosen
 };
 
 Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks);

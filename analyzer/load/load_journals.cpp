@@ -10,7 +10,8 @@
 namespace titan::analyzer {
 
 std::vector<Process> load_journals(const std::vector<std::string>& paths, const std::vector<Process>& known,
-                                   const LoadOptions& options, std::vector<std::string>& problems) {
+                                   const std::set<ProcessKey>& only, const LoadOptions& options,
+                                   std::vector<std::string>& problems) {
     std::set<ProcessKey> recorded;
     for (const Process& process : known) {
         recorded.insert(process_key(process));
@@ -21,7 +22,7 @@ std::vector<Process> load_journals(const std::vector<std::string>& paths, const 
         std::vector<std::byte> memory;
         OpenedSource opened;
         const bool is_wanted =
-            !recorded.contains(key) && journals.open(key, memory, opened) &&
+            !recorded.contains(key) && (only.empty() || only.contains(key)) && journals.open(key, memory, opened) &&
             (options.only_host.empty() || format::fixed_text(opened.image.header().host) == options.only_host);
         if (is_wanted) {
             condense(processes.emplace_back(decode_process(opened)));

@@ -4,16 +4,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace titan::analyzer {
 
+struct Start;  // starts.h
+
 struct LoadOptions {
     std::vector<std::string> paths;
     std::string run;                            // empty: the newest
     std::optional<int32_t> attempt;             // empty: the newest of the run
+    int32_t start = 0;                          // of those in its directory, from 1 on; 0: the newest
+    std::shared_ptr<const Start> told_start;    // which it is, if the caller has told starts apart and names its paths
     std::string role;                           // of processes whose ranks are numbered alike; empty: see choose_role.h
     std::vector<std::string> ring_directories;  // on this node, for ranks without a dump; empty: do not look
     bool witnesses_alone = false;  // no record at all will do where witnesses speak: a run without processes

@@ -568,7 +568,7 @@ class Layout;  // layout.h
 
 struct Run {
     std::string id;
-    int32_t attempt = 0;
+    int32_t attempt = 0, start = 0, starts = 0;  // which start in its directory of how many (load/starts.h); 0: of one
     int32_t world_size = -1;
     std::string world;               // its name, where others of the run number their ranks alike (choose_role.h)
     std::vector<Run> beside;         // those others

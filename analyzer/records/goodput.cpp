@@ -156,6 +156,7 @@ double AttemptTimes::took_ns() const { return sum_of(parts_ns); }
 AttemptReader::AttemptReader(const Run& run, const AttemptTimes* next) {
     sums_.run = printable(run.id);
     sums_.attempt = run.attempt;
+    sums_.start = run.start;
     sums_.began_ns = std::numeric_limits<int64_t>::max();
     if (next != nullptr) {
         done_again_from_ = next->first_step;

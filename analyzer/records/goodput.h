@@ -33,6 +33,7 @@ inline constexpr int64_t kNoStep = std::numeric_limits<int64_t>::min();
 struct AttemptTimes {
     std::string run;
     int32_t attempt = 0;
+    int32_t start = 0;     // of several in its directory, from 1 on; 0: of one
     uint64_t ranks = 0;    // with markers or another record; the rest of the numbers rests on these
     int64_t began_ns = 0;  // CLOCK_REALTIME: the first call or marker of the first rank
     int64_t ended_ns = 0;  // the newest record

@@ -23,6 +23,7 @@ bool is_of_session(const Process& process, const std::string& session) {
 // From the newest to the oldest: each tells from which step on the one before was in vain.
 Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAttempts& wanted, const Write& note) {
     load.with_journals = true;
+    const std::vector<std::string> paths = load.paths;
     const Result<std::vector<AttemptOf>> found = wanted.session.empty() ? attempts_of(load) : all_attempts(load);
     if (!found) {
         return found.error();
@@ -34,15 +35,19 @@ Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAt
         }
     };
     for (auto one = found->rbegin(); one != found->rend(); ++one) {
-        if (wanted.newest && one->number.value_or(wanted.newest->attempt) == wanted.newest->attempt) {
+        const bool is_newest = wanted.newest && one->number.value_or(wanted.newest->attempt) == wanted.newest->attempt;
+        if (is_newest && (!one->start || one->start->number == wanted.newest->start)) {
             keep(*wanted.newest);
             continue;
         }
         load.run = one->run;
         load.attempt = one->number;
+        load.told_start = one->start;
+        load.paths = one->start ? std::vector<std::string>(one->start->paths.begin(), one->start->paths.end()) : paths;
         const Result<Run> run = load_run(load);
         if (!run) {
-            note(fmt::format("attempt {}{} is left out: {}", one->number.value_or(0),
+            note(fmt::format("attempt {}{}{} is left out: {}", one->number.value_or(0),
+                             one->start ? fmt::format(" start {}", one->start->number) : std::string(),
                              wanted.session.empty() ? "" : " of run " + printable(one->run), run.error().text()));
             continue;
         }

@@ -201,6 +201,8 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     json["schema"] = kJsonSchema;
     json["run"] = {{"id", run.id},
                    {"attempt", run.attempt},
+                   {"start", std::max(run.start, 1)},
+                   {"starts", std::max(run.starts, 1)},
                    {"world_size", run.world_size},
                    {"ranks", run.ranks},
                    {"missing_ranks", run.missing_ranks},

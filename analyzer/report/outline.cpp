@@ -124,8 +124,9 @@ std::string labels_text(const Run& run) {
 }  // namespace
 
 std::string run_title(const Run& run, size_t most_characters) {
-    return fmt::format("run {} attempt {}", run.id.empty() ? "(unnamed)" : shortened(run.id, most_characters),
-                       run.attempt);
+    return fmt::format("run {} attempt {}{}", run.id.empty() ? "(unnamed)" : shortened(run.id, most_characters),
+                       run.attempt,
+                       run.starts == 0 ? std::string() : fmt::format(" start {} of {}", run.start, run.starts));
 }
 
 int64_t newest_step(const Run& run) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "formats/container/journal_reader.h"
 #include "host/result.h"
 #include "run.h"
 
@@ -30,6 +32,10 @@ struct CandidateGroup {
     int64_t newest_ns = 0;
     std::vector<Candidate> files;
     std::vector<std::string> journals;  // paths (journals.h)
+    // Where several starts of the job are there (load/starts.h) and one is chosen: which, and its processes.
+    int32_t start = 0;
+    int32_t starts = 0;
+    std::set<format::JournalProcess> processes{};
 };
 
 struct Discovery {

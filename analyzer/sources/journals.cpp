@@ -111,6 +111,14 @@ std::vector<ProcessKey> Journals::processes() const {
     return keys;
 }
 
+std::set<std::string> Journals::paths_of(const ProcessKey& process) const {
+    std::set<std::string> paths;
+    for (const Part& part : processes_.at(process).parts) {
+        paths.insert(paths_[part.file]);
+    }
+    return paths;
+}
+
 Result<format::MarkerBlock> Journals::read(const Process& process, const Part& part) {
     if (open_file_ != part.file) {
         Result<OpenFile> file = open_journal(paths_[part.file]);

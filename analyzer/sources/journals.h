@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -39,6 +40,8 @@ class Journals {
 
     std::vector<ProcessKey> processes() const;
     bool holds(const ProcessKey& process) const { return processes_.contains(process); }
+    // Of the files that have blocks of it.
+    std::set<std::string> paths_of(const ProcessKey& process) const;
     const std::vector<std::string>& problems() const { return problems_; }
 
     // Its newest block that can be read, as a ring in `memory`. False: there is none.

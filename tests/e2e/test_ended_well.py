@@ -67,6 +67,21 @@ class EndedWell(harness.Case):
                                   self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python"))
             self.assertEqual(made.status, 0, form + made.stderr)
 
+    def test_two_starts_under_one_run_id(self):
+        for steps in (20, 30):
+            self.assertEqual(self.train(steps=steps).status, 0)
+        self.assertRegex(self.ask("", "--list-runs", "--no-rings"),
+                         "e2e attempt 0 start 2 of 2 [^$]*e2e attempt 0 start 1 of 2 ")
+        for options, start, steps in (((), 2, 30), (("--start", "1"), 1, 20), (("--start", "2"), 2, 30)):
+            run = json.loads(self.ask("", "--json", "--no-rings", *options))
+            self.assertEqual((run["run"]["start"], run["run"]["starts"]), (start, 2))
+            self.assertIn(f"ended well after {steps} steps", run["one_line"])
+            self.assertIn(f"attempt 0 start {start} of 2", self.ask("", "--no-rings", *options))
+        self.assertRegex(self.ask("metrics", "--last", "1", "--no-rings", "--start", "1"), r"19 +loss ")
+        rows = [json.loads(row) for row in self.ask("summary", "--goodput", "--json", "--no-rings").splitlines()]
+        self.assertEqual([row["start"] for row in rows if row["kind"] == "attempt"], [1, 2])
+        self.ask("", "--no-rings", "--start", "3", status=harness.UNUSABLE)
+
     def test_a_metric_that_is_no_number_is_told_while_the_job_runs(self):
         job = self.train(steps=80)
         self.assertEqual(len(re.findall("titantrace: rank 0: metric loss is nan in step 20\n", job.stderr)), 1)

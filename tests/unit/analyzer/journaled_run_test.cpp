@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "attempts.h"
 #include "diagnose.h"
 #include "join_blocks.h"
 #include "journal_file.h"
@@ -263,7 +264,8 @@ TEST_CASE("the journal of a later start counts more than the dumps of an earlier
     CHECK(run->processes[0].source.is_journal);
     CHECK(diagnose(*run).ended.find("ended well after 30 steps") == 0);
     CHECK(std::any_of(run->warnings.begin(), run->warnings.end(), [](const Warning& warning) {
-        return warning.summary == "the dumps there are of an earlier start of the run: left out";
+        return warning.summary ==
+               "the job was started 2 times in this directory under one run id: start 2 is read (--start)";
     }));
 }
 
@@ -308,4 +310,39 @@ TEST_CASE("blocks of a journal are joined: texts get new numbers, and lost marke
     CHECK(names == Texts{"label", "a", "b", "", "", "b", "c"});
     CHECK(joined.markers[0].slot_sequence == 2 * 9 + 2);
     CHECK(joined.markers[3].slot_sequence == 0);
+}
+
+TEST_CASE("starts in one directory under one run id are told apart, and one can be chosen") {
+    const test::TemporaryDirectory place;
+    const std::string directory = place.path + "/synth/0/node-0-00000000.";
+    constexpr int kStarts = 1000;
+    for (int start = 0; start < kStarts; ++start) {
+        synth::write_file(
+            directory + std::to_string(start) + ".journal",
+            journal_of(
+                {{.rank = 0, .world_size = 1, .begins_s = static_cast<uint64_t>(start) * 10, .pid = 2000 + start}}));
+    }
+    LoadOptions options;
+    options.paths = {place.path};
+    const auto attempts = attempts_of(options);
+    REQUIRE(attempts);
+    REQUIRE(attempts->size() == kStarts);
+    CHECK(attempts->front().start->number == 1);
+    CHECK(attempts->back().start->number == kStarts);
+    const auto newest = load_run(options);
+    REQUIRE(newest);
+    CHECK(newest->start == kStarts);
+    CHECK(newest->starts == kStarts);
+    REQUIRE(newest->processes.size() == 1);
+    CHECK(newest->processes.front().pid == 2000 + kStarts - 1);
+    options.start = 2;
+    const auto second = load_run(options);
+    REQUIRE(second);
+    CHECK(second->start == 2);
+    CHECK(second->processes.front().pid == 2001);
+    CHECK(second->journals.size() == 1);
+    options.start = kStarts + 1;
+    const auto none = load_run(options);
+    REQUIRE(!none);
+    CHECK(none.error().text() == "no start 1001; found: 1000 starts of synth attempt 0 (--list-runs shows them)");
 }

@@ -1,0 +1,191 @@
+#include "starts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "formats/container/dump_reader.h"
+#include "formats/ring/ring_clock.h"
+#include "host/words.h"
+
+namespace titan::analyzer {
+namespace {
+
+// From its start to its last sign of life on record.
+struct Life {
+    int32_t rank = -1;
+    int64_t began_ns = INT64_MAX;
+    int64_t newest_ns = 0;
+    std::set<std::string> paths;
+};
+using Lives = std::map<ProcessKey, Life>;
+
+void add(const format::RingHeader& header, const std::set<std::string>& paths, Lives& lives) {
+    if (header.first_anchor.realtime_ns == 0) {
+        return;
+    }
+    Life& life = lives[{std::string(format::fixed_text(header.boot_id)), header.pid, header.pid_start_ticks}];
+    const auto began_ns = static_cast<int64_t>(header.first_anchor.realtime_ns);
+    const format::RingClock clock(header);
+    life.rank = header.rank;
+    life.began_ns = std::min(life.began_ns, began_ns);
+    for (const uint64_t ticks : {header.first_anchor.ticks, header.last_anchor.ticks, header.heartbeat_ticks}) {
+        life.newest_ns = std::max(life.newest_ns, clock.realtime_ns(ticks));
+    }
+    life.paths.insert(paths.begin(), paths.end());
+}
+
+// Heads are small and lie far apart, as indexes of journals.
+std::vector<std::optional<format::RingHeader>> heads_of(const std::vector<Candidate>& files) {
+    constexpr size_t kReaders = 16;
+    std::vector<std::optional<format::RingHeader>> heads(files.size());
+    std::atomic<size_t> next{0};
+    const auto read = [&] {
+        for (size_t i = next++; i < files.size(); i = next++) {
+            const Result<OpenFile> file = OpenFile::open(files[i].path);
+            const Result<format::RingHeader> head =
+                file ? format::read_ring_header(*file) : Result<format::RingHeader>(file.error());
+            heads[i] = head ? std::optional(*head) : std::nullopt;
+        }
+    };
+    std::vector<std::jthread> helpers;
+    for (size_t i = 1; i < std::min(kReaders, files.size()); ++i) {
+        helpers.emplace_back(read);
+    }
+    read();
+    helpers.clear();  // joins
+    return heads;
+}
+
+// Files of several processes, or of another recorder, are read as a whole. One dump of each rank is of one start.
+bool may_hold_starts(const CandidateGroup& group) {
+    std::set<std::string> stems;
+    const bool all_ours = std::none_of(group.files.begin(), group.files.end(), [](const Candidate& file) {
+        return file.is_digest || file.is_archive || file.is_flight_recorder;
+    });
+    return !group.attempt.empty() && all_ours &&
+           (!group.journals.empty() || !std::all_of(group.files.begin(), group.files.end(), [&](const Candidate& file) {
+               return stems.insert(file.stem).second;
+           }));
+}
+
+Lives lives_of(const CandidateGroup& group) {
+    Lives lives;
+    const std::vector<std::optional<format::RingHeader>> heads = heads_of(group.files);
+    for (size_t i = 0; i < heads.size(); ++i) {
+        if (heads[i]) {
+            add(*heads[i], {group.files[i].path}, lives);
+        }
+    }
+    Journals journals(group.journals);
+    std::vector<std::byte> memory;
+    for (const ProcessKey& key : journals.processes()) {
+        format::RingImage image;
+        if (journals.newest(key, memory, image)) {
+            add(image.header(), journals.paths_of(key), lives);
+        }
+    }
+    return lives;
+}
+
+void keep(const Start& start, CandidateGroup& group) {
+    group.start = start.number;
+    group.starts = start.count;
+    group.processes = start.processes;
+    std::erase_if(group.files, [&](const Candidate& file) { return !start.paths.contains(file.path); });
+    std::erase_if(group.journals, [&](const std::string& path) { return !start.paths.contains(path); });
+}
+
+}  // namespace
+
+std::vector<Start> starts_of(const CandidateGroup& group) {
+    std::vector<Start> starts;
+    if (!may_hold_starts(group)) {
+        return starts;
+    }
+    const Lives lives = lives_of(group);
+    std::vector<const Lives::value_type*> by_begin;
+    for (const auto& item : lives) {
+        by_begin.push_back(&item);
+    }
+    std::stable_sort(by_begin.begin(), by_begin.end(),
+                     [](const auto* a, const auto* b) { return a->second.began_ns < b->second.began_ns; });
+    // A start begins where all earlier ones are silent, and a rank that is there before comes again behind that. The
+    // last sign of life may be older than the end: silence alone tells nothing.
+    size_t begin = 0;
+    size_t silent = 0;  // the newest place in this start with silence in front
+    int64_t newest_ns = 0;
+    std::set<int32_t> before;  // ranks from `begin` to `silent`
+    std::set<int32_t> behind;  // ranks from `silent` on
+    const auto end_start = [&](size_t end) {
+        Start& start = starts.emplace_back();
+        start.number = static_cast<int32_t>(starts.size());
+        start.began_ns = by_begin[begin]->second.began_ns;
+        for (size_t i = begin; i < end; ++i) {
+            const auto& [key, life] = *by_begin[i];
+            start.newest_ns = std::max(start.newest_ns, life.newest_ns);
+            start.processes.insert(key);
+            start.paths.insert(life.paths.begin(), life.paths.end());
+        }
+        begin = end;
+    };
+    for (size_t i = 0; i < by_begin.size(); ++i) {
+        const Life& life = by_begin[i]->second;
+        if (life.began_ns > newest_ns) {
+            silent = i;
+            before.merge(behind);
+            behind.clear();
+        }
+        behind.insert(life.rank);
+        newest_ns = std::max(newest_ns, life.newest_ns);
+        if (silent > begin && before.contains(life.rank)) {
+            end_start(silent);
+            before.clear();
+        }
+    }
+    if (!by_begin.empty()) {
+        end_start(by_begin.size());
+    }
+    if (starts.size() < 2) {
+        starts.clear();
+    }
+    for (Start& start : starts) {
+        start.count = static_cast<int32_t>(starts.size());
+    }
+    return starts;
+}
+
+std::optional<Error> keep_start(std::vector<CandidateGroup>& groups, const LoadOptions& options) {
+    std::string found;
+    std::erase_if(groups, [&](CandidateGroup& group) {
+        if (options.told_start) {
+            keep(*options.told_start, group);
+            return false;
+        }
+        const std::vector<Start> starts = starts_of(group);
+        const size_t count = std::max<size_t>(starts.size(), 1);
+        const size_t wanted = options.start == 0 ? count : static_cast<size_t>(options.start);
+        if (wanted > count) {
+            found += fmt::format("{}{}{}", found.empty() ? "" : ", ", counted(count, "start"),
+                                 group.attempt.empty()
+                                     ? std::string()
+                                     : fmt::format(" of {} attempt {}", printable(group.run), group.attempt));
+            return true;
+        }
+        if (!starts.empty()) {
+            keep(starts[wanted - 1], group);
+        }
+        return false;
+    });
+    if (!groups.empty()) {
+        return std::nullopt;
+    }
+    return Error(fmt::format("no start {}; found: {} (--list-runs shows them)", options.start, found));
+}
+
+}  // namespace titan::analyzer
