@@ -15,6 +15,7 @@
 #include "join_blocks.h"
 #include "journal_file.h"
 #include "load_run.h"
+#include "read_attempts.h"
 #include "ring_builder.h"
 #include "temporary_directory.h"
 
@@ -329,6 +330,10 @@ TEST_CASE("starts in one directory under one run id are told apart, and one can 
     REQUIRE(attempts->size() == kStarts);
     CHECK(attempts->front().start->number == 1);
     CHECK(attempts->back().start->number == kStarts);
+    const auto times = read_attempts(options, {}, [](const std::string& problem) { FAIL_CHECK(problem); });
+    REQUIRE(times);
+    REQUIRE(times->size() == kStarts);
+    CHECK(times->back().start == kStarts);
     const auto newest = load_run(options);
     REQUIRE(newest);
     CHECK(newest->start == kStarts);
@@ -345,4 +350,16 @@ TEST_CASE("starts in one directory under one run id are told apart, and one can 
     const auto none = load_run(options);
     REQUIRE(!none);
     CHECK(none.error().text() == "no start 1001; found: 1000 starts of synth attempt 0 (--list-runs shows them)");
+}
+
+TEST_CASE("ranks that come one after another are of one start") {
+    const Run run = load({{.rank = 0, .begins_s = 0}, {.rank = 1, .begins_s = 50}});
+    CHECK(run.starts == 0);
+    // And the same once more: rank 0 is there again.
+    const Run again = load({{.rank = 0, .begins_s = 0},
+                            {.rank = 1, .begins_s = 50},
+                            {.rank = 0, .begins_s = 100, .pid = 2000},
+                            {.rank = 1, .begins_s = 150, .pid = 2001}});
+    CHECK(again.starts == 2);
+    CHECK(again.start == 2);
 }
