@@ -43,7 +43,11 @@ constexpr double kAll = std::numeric_limits<double>::infinity();
 constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no cause below that share of a step
 
 // What is above the usual of all; where most of all is, what is above nothing. What follows the last step is none.
-double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
+// No step has to allocate, to free or to load code: what all spend in that is above nothing, too.
+double base_of(const CauseSearch& search, const RankSteps& spent_ns, Takes takes) {
+    if (takes == Takes::kAftermath) {
+        return 0;
+    }
     std::vector<double> all;
     double sum_ns = 0;
     for (size_t r = 0; r < search.ranks(); ++r) {
@@ -59,8 +63,9 @@ double base_of(const CauseSearch& search, const RankSteps& spent_ns) {
 
 // The part that delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was
 // late with its calls, or, as calls that mark it may lie between two launches, the rank worked longer than its peers.
-RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool marks) {
-    const double base_ns = base_of(search, spent_ns);
+RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, Takes takes) {
+    const bool marks = takes == Takes::kAftermath;
+    const double base_ns = base_of(search, spent_ns, takes);
     const RankSteps above_peers_ns = Peers(search, Against::kAlike).excess_of(search.left_ns);
     const double least_ns = (marks ? kStandsOutAsMark : kStandsOut) * search.step_ns();
     RankSteps delays(search.ranks(), search.steps());
@@ -89,7 +94,7 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, bool m
 
 // The steps of these ranks in which it takes so much that it counts: the most that it can take from them, else 0.
 RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const RankSteps& delays_ns, Takes takes) {
-    const double base_ns = base_of(search, spent_ns);
+    const double base_ns = base_of(search, spent_ns, takes);
     const double least_ns = kStandsOutAsMark * search.step_ns();
     RankSteps strokes(search.ranks(), search.steps());
     for (size_t r = 0; r < search.ranks(); ++r) {
@@ -151,7 +156,7 @@ bool is_in_most_steps(const RankSteps& delays_ns) {
 
 // Where a few have most of it, what all have a little of is a cause of its own.
 void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_often) {
-    RankSteps of_most = delays_of(search, search.work.of(row.part), row.takes == Takes::kAftermath);
+    RankSteps of_most = delays_of(search, search.work.of(row.part), row.takes);
     const HowOften found = is_in_most_steps(of_most) ? HowOften::kInMostSteps : HowOften::kSeldom;
     if (of_most.sum() <= 0 || (how_often != HowOften::kAny && how_often != found)) {
         return;
