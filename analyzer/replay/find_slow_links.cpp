@@ -36,10 +36,12 @@ struct Route {
     std::vector<size_t> steps;
     std::vector<double> of_step;  // what is typical in each step; in one without calls as in the one before
     double typical_ns = 0;
-    double slow_ns = 0;  // since it is slow
+    double signed_ns = 0;  // likewise, of run times below 0, too
+    double slow_ns = 0;    // since it is slow
     size_t slow_calls = 0;
     double usual_ns = 0;
     size_t first_step = 0;
+    bool is_by_past = false;  // slow beside its own past, not beside its like
 };
 
 using Like = std::tuple<OpKind, uint8_t, int32_t, uint32_t>;  // operation, size, members, meetings at once
@@ -130,7 +132,7 @@ class SlowLinks {
                     route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
                     route.of.from = std::get<1>(*way);
                     route.of.to = std::get<2>(*way);
-                    route.ran_ns.push_back(std::max(0.0, static_cast<double>(graph.nodes[n].run_ns)));
+                    route.ran_ns.push_back(std::max(0.0, run_ns(n)));
                     route.nodes.push_back(n);
                     route.steps.push_back(step);
                 }
@@ -139,6 +141,11 @@ class SlowLinks {
         for (auto& [way, route] : routes) {
             if (route.ran_ns.size() >= kLeastCalls) {
                 route.typical_ns = typical_of(route.ran_ns);
+                std::vector<double> signed_ns;
+                for (const uint32_t n : route.nodes) {
+                    signed_ns.push_back(run_ns(n));
+                }
+                route.signed_ns = typical_of(signed_ns);
                 route.of_step = by_step(route);
                 const int32_t size = !route.of.is_pair() ? search_.run.communicators[route.of.communicator].size
                                      : route.of.from != route.of.to ? 2
@@ -317,6 +324,7 @@ class SlowLinks {
     }
 
     bool is_slow_since(Route& route) const {
+        route.is_by_past = true;
         return is_slow(route, quantile_of(route.of_step, 0.1), times_like(route)) && route.first_step >= 2;
     }
 
@@ -358,6 +366,37 @@ class SlowLinks {
         return common;
     }
 
+    // The share of its calls' time that is left if they take as long as their like. Looks at a GPU may show a call that
+    // is shorter than they lie apart to end before the last one came. `Route::ran_ns` counts none of these below 0, so
+    // that all such calls seem to take long, and the slow ones not so much longer.
+    double kept_of(const Route& route, const std::vector<const Route*>& slow) const {
+        std::vector<double> like_ns;
+        for (const auto& [like, routes] : likes_) {
+            if (&route >= routes.data() && &route < routes.data() + routes.size()) {
+                for (const Route& other : routes) {
+                    if (std::find(slow.begin(), slow.end(), &other) == slow.end()) {
+                        like_ns.push_back(other.signed_ns);
+                    }
+                }
+            }
+        }
+        std::vector<double> own_ns;
+        double seen_ns = 0;
+        for (size_t i = 0; i < route.nodes.size(); ++i) {
+            if (route.steps[i] >= route.first_step) {
+                own_ns.push_back(run_ns(route.nodes[i]));
+                seen_ns += route.ran_ns[i];
+            }
+        }
+        if (route.is_by_past || like_ns.empty() || seen_ns <= 0) {
+            return route.usual_ns / route.slow_ns;
+        }
+        const double longer_ns = typical_of(own_ns) - median_of(std::move(like_ns));
+        return std::clamp(1 - longer_ns * static_cast<double>(own_ns.size()) / seen_ns, 0.0, 1.0);
+    }
+
+    double run_ns(uint32_t node) const { return static_cast<double>(search_.graph.nodes[node].run_ns); }
+
     void tell(const std::vector<const Route*>& slow) {
         Durations without = search_.recorded();
         SlowCause cause;
@@ -367,10 +406,11 @@ class SlowLinks {
         std::set<int> ranks;
         std::set<uint32_t> communicators;
         for (const Route* route : slow) {
-            const double factor = route->usual_ns / route->slow_ns;
+            const double factor = kept_of(*route, slow);
             for (size_t i = 0; i < route->nodes.size(); ++i) {
-                if (route->steps[i] >= route->first_step) {
-                    without.run_ns[route->nodes[i]] *= static_cast<float>(factor);
+                float& ran_ns = without.run_ns[route->nodes[i]];
+                if (route->steps[i] >= route->first_step && ran_ns > 0) {
+                    ran_ns *= static_cast<float>(factor);
                 }
             }
             first = std::min(first, route->first_step);

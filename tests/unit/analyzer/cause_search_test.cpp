@@ -473,6 +473,40 @@ TEST_CASE("costs: where looks at GPUs are coarse, who seems late by chance does 
     CHECK(cost_ms() == doctest::Approx(20).epsilon(0.1));
 }
 
+// As if each GPU were looked at every `look_ms`, at other moments of each step: all is seen up to so much late.
+TableJob seen_at_looks_of(TableJob job, double look_ms) {
+    StepGraph& graph = job.graph;
+    graph.known_ns.assign(kTableRanks, static_cast<int64_t>(look_ms * kTableMs));
+    const auto late_ns = [&](uint32_t n, uint32_t event) {
+        return look_ms * kTableMs * static_cast<double>((n * 7919 + event * 104729) % 997) / 997;
+    };
+    const std::vector<analyzer::StepNode> exact = graph.nodes;
+    for (uint32_t step = 0; step < graph.steps; ++step) {
+        std::map<uint32_t, std::pair<double, double>> last_ns;  // by meeting: true and seen, both since the step before
+        for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
+            const uint32_t n = rank * graph.steps + step;
+            auto& [last, seen] = last_ns[graph.pieces[n]];
+            last = std::max(last, static_cast<double>(exact[n].own_ns));
+            seen = std::max(seen, static_cast<double>(exact[n].own_ns) + late_ns(n, 1));
+        }
+        for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
+            const uint32_t n = rank * graph.steps + step;
+            const auto& [last, seen] = last_ns.at(graph.pieces[n]);
+            graph.nodes[n].own_ns += static_cast<float>(late_ns(n, 1) - (step == 0 ? 0 : late_ns(n - 1, 2)));
+            graph.nodes[n].run_ns =
+                static_cast<float>(last + static_cast<double>(exact[n].run_ns) + late_ns(n, 2) - seen);
+        }
+    }
+    graph.step_ns = replay(graph, recorded_durations(graph));
+    return job;
+}
+
+TEST_CASE("costs: looks that lie as far apart as its calls are long do not hide what a slow link costs") {
+    const std::vector<SlowCause> causes = seen_at_looks_of(halved({1, 6}), 6).causes_by(find_slow_links);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().cost_ns / kTableMs == doctest::Approx(2.5).epsilon(0.1));  // half of the ranks are in it
+}
+
 TEST_CASE("late ranks: who was played and costs no step anything is not late in calls, who a link holds up nowhere") {
     analyzer::SlowCauses slow;
     slow.step_ns = 100 * kTableMs;
