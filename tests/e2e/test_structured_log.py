@@ -135,7 +135,8 @@ class StructuredLog(harness.Case):
         log.step = 1
         names = ["Task-7", "rollout-1", "rollout-2"]  # the first is asyncio's own
         ends = [log.span("rollout", 10 * i, 100 - 10 * i, task=name) for i, name in enumerate(names)]
-        log.line(60, "event", "rollout_error", task="rollout-1", message="[step 1] rollout_error: ValueError: no reward")
+        log.line(60, "event", "rollout_error", task="rollout-1",
+                 message="[step 1] rollout_error: ValueError: no reward")
         for end in ends:
             end()
         log.write()
