@@ -8,7 +8,7 @@ import sys
 import harness
 from nightly import at_night
 
-RANKS, SLOW_RANK, FIRST_STEP = 16, 5, 500_000
+RANKS, SLOW_RANK, FIRST_STEP = 6, 5, 500_000
 STEPS = 6_000  # more than are loaded for the verdict
 KEEPS_MIB = 12  # allocators, and the index
 KIB_OF_A_METRIC = 1  # in a step, joined over ranks: half a million are kept at most
