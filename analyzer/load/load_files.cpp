@@ -19,6 +19,7 @@
 #include "load_journals.h"
 #include "load_rank.h"
 #include "named_stacks.h"
+#include "share_work.h"
 #include "starts.h"
 #include "take_record.h"
 #include "witness.h"
@@ -50,25 +51,18 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
 template <typename Work>
 void for_each_job(const std::vector<size_t>& indexes, const LoadOptions& options, GroupRanks& groups, Symbols& symbols,
                   const Work& work) {
-    std::atomic<size_t> next{0};
     std::atomic<size_t> done{0};
-    const auto run = [&](bool reports) {
+    const unsigned cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+    share_work(indexes.size(), cores, [&](const auto& next, bool is_first) {
         Loader with{symbols, groups, options.only_host};
-        for (size_t i = next++; i < indexes.size(); i = next++) {
-            work(indexes[i], with);
+        while (const std::optional<size_t> i = next()) {
+            work(indexes[*i], with);
             ++done;
-            if (reports && options.progress) {
+            if (is_first && options.progress) {
                 options.progress(done, indexes.size());
             }
         }
-    };
-    const unsigned cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-    std::vector<std::jthread> helpers;
-    for (unsigned i = 1; i < std::min<size_t>(cores, indexes.size()); ++i) {
-        helpers.emplace_back(run, false);
-    }
-    run(true);
-    helpers.clear();  // joins
+    });
     if (options.progress) {
         options.progress(indexes.size(), indexes.size());
     }

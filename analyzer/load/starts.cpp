@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "formats/container/dump_reader.h"
 #include "formats/ring/ring_clock.h"
 #include "host/words.h"
+#include "share_work.h"
 
 namespace titan::analyzer {
 namespace {
@@ -29,7 +28,7 @@ void add(const format::RingHeader& header, const std::set<std::string>& paths, L
     if (header.first_anchor.realtime_ns == 0) {
         return;
     }
-    Life& life = lives[{std::string(format::fixed_text(header.boot_id)), header.pid, header.pid_start_ticks}];
+    Life& life = lives[format::process_of(header)];
     const auto began_ns = static_cast<int64_t>(header.first_anchor.realtime_ns);
     const format::RingClock clock(header);
     life.rank = header.rank;
@@ -40,25 +39,16 @@ void add(const format::RingHeader& header, const std::set<std::string>& paths, L
     life.paths.insert(paths.begin(), paths.end());
 }
 
-// Heads are small and lie far apart, as indexes of journals.
 std::vector<std::optional<format::RingHeader>> heads_of(const std::vector<Candidate>& files) {
-    constexpr size_t kReaders = 16;
     std::vector<std::optional<format::RingHeader>> heads(files.size());
-    std::atomic<size_t> next{0};
-    const auto read = [&] {
-        for (size_t i = next++; i < files.size(); i = next++) {
-            const Result<OpenFile> file = OpenFile::open(files[i].path);
+    share_work(files.size(), kReadersAtOnce, [&](const auto& next, bool) {
+        while (const std::optional<size_t> i = next()) {
+            const Result<OpenFile> file = OpenFile::open(files[*i].path);
             const Result<format::RingHeader> head =
                 file ? format::read_ring_header(*file) : Result<format::RingHeader>(file.error());
-            heads[i] = head ? std::optional(*head) : std::nullopt;
+            heads[*i] = head ? std::optional(*head) : std::nullopt;
         }
-    };
-    std::vector<std::jthread> helpers;
-    for (size_t i = 1; i < std::min(kReaders, files.size()); ++i) {
-        helpers.emplace_back(read);
-    }
-    read();
-    helpers.clear();  // joins
+    });
     return heads;
 }
 

@@ -1,14 +1,13 @@
 #include "journals.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <span>
-#include <thread>
 
 #include "formats/ring/journal_image.h"
 #include "host/words.h"
+#include "share_work.h"
 
 namespace titan::analyzer {
 namespace {
@@ -35,9 +34,7 @@ uint64_t most_of_each(size_t processes) {
     return std::clamp(kTogether / std::max<uint64_t>(processes, 1), kLeast, kMost);
 }
 
-// Indexes are small and lie far apart: disks and file servers that are asked for many at once answer them sooner.
 constexpr size_t kFilesAtOnce = 64;
-constexpr size_t kReaders = 16;
 
 Result<format::JournalIndex> index_of(const std::string& path) {
     const Result<OpenFile> file = open_journal(path);
@@ -50,18 +47,11 @@ Result<format::JournalIndex> index_of(const std::string& path) {
 
 std::vector<Result<format::JournalIndex>> indexes_of(std::span<const std::string> paths) {
     std::vector<Result<format::JournalIndex>> indexes(paths.size(), Error(""));
-    std::atomic<size_t> next{0};
-    const auto read = [&] {
-        for (size_t i = next++; i < paths.size(); i = next++) {
-            indexes[i] = index_of(paths[i]);
+    share_work(paths.size(), kReadersAtOnce, [&](const auto& next, bool) {
+        while (const std::optional<size_t> i = next()) {
+            indexes[*i] = index_of(paths[*i]);
         }
-    };
-    std::vector<std::jthread> helpers;
-    for (size_t i = 1; i < std::min(kReaders, paths.size()); ++i) {
-        helpers.emplace_back(read);
-    }
-    read();
-    helpers.clear();  // joins
+    });
     return indexes;
 }
 

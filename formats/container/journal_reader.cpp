@@ -33,11 +33,6 @@ bool read_tickets(Unpacker& content, BlockRow& row) {
     return content.good() && is_plausible(row);
 }
 
-JournalProcess process_of(const RingHeader& header) {
-    return {std::string(header.boot_id, strnlen(header.boot_id, sizeof(header.boot_id))), header.pid,
-            header.pid_start_ticks};
-}
-
 void unpack_header(Unpacker& content, RingHeader& header) {
     auto* const bytes = reinterpret_cast<unsigned char*>(&header);
     for (size_t i = 0; i < sizeof(RingHeader); ++i) {
@@ -340,6 +335,11 @@ bool fits(const MarkerBlock& block, const JournalProcess& process, const Journal
 }
 
 }  // namespace
+
+JournalProcess process_of(const RingHeader& header) {
+    return {std::string(header.boot_id, strnlen(header.boot_id, sizeof(header.boot_id))), header.pid,
+            header.pid_start_ticks};
+}
 
 bool is_journal(std::span<const std::byte> file) {
     const uint64_t magic = file.size() < sizeof(uint64_t) ? 0 : copy_from<uint64_t>(file);

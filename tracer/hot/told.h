@@ -50,8 +50,7 @@ inline format::MarkerEntry marker_of(format::MarkerKind kind, const Told& told) 
 }
 
 // Inline, so that the fields are set in one go. Its thread and step are filled in.
-[[gnu::always_inline]] inline void record_marker(Thread& thread, const format::MarkerEntry& marker) {
-    Session& session = *thread.session;
+[[gnu::always_inline]] inline void record_marker(Session& session, uint32_t tid, const format::MarkerEntry& marker) {
     const uint64_t ticket = session.markers.claim();
     format::MarkerEntry& entry = session.markers.begin(ticket);
     entry.ticks = marker.ticks;
@@ -59,7 +58,7 @@ inline format::MarkerEntry marker_of(format::MarkerKind kind, const Told& told) 
     entry.step = load_field(session.header->step);
     entry.name = marker.name;
     entry.text = marker.text;
-    entry.thread = thread.tid;
+    entry.thread = tid;
     entry.kind = marker.kind;
     entry.depth = marker.depth;
     entry.detail = marker.detail;
@@ -67,6 +66,9 @@ inline format::MarkerEntry marker_of(format::MarkerKind kind, const Told& told) 
     entry.site = marker.site;
     entry.extra = marker.extra;
     session.markers.publish(entry, ticket);
+}
+[[gnu::always_inline]] inline void record_marker(Thread& thread, const format::MarkerEntry& marker) {
+    record_marker(*thread.session, thread.tid, marker);
 }
 
 }  // namespace titan::tracer

@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "formats/layout/label_names.h"
+#include "told.h"
 
 namespace titan::tracer {
 namespace {
@@ -87,19 +88,10 @@ bool find_commit(const char* directory, char (&sha)[kShaBytes + 1]) {
 
 // As titan_label does for the program: the journal is made of markers.
 void mark(Session& session, uint32_t key, uint32_t text, uint64_t ticks) {
-    const uint64_t ticket = session.markers.claim();
-    format::MarkerEntry& entry = session.markers.begin(ticket);
-    entry.ticks = ticks;
-    entry.value = 0;
-    entry.extra = 0;
-    entry.step = load_field(session.header->step);
-    entry.name = key;
-    entry.text = text;
-    entry.thread = static_cast<uint32_t>(gettid());
-    entry.kind = format::MarkerKind::kLabel;
-    entry.depth = entry.detail = 0;
-    entry.span = entry.site = 0;
-    session.markers.publish(entry, ticket);
+    format::MarkerEntry marker = marker_of(format::MarkerKind::kLabel, {.ticks = ticks});
+    marker.name = key;
+    marker.text = text;
+    record_marker(session, static_cast<uint32_t>(gettid()), marker);
 }
 
 }  // namespace

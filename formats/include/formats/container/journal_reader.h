@@ -22,6 +22,7 @@ struct JournalProcess {
     uint64_t pid_start_ticks = 0;
     auto operator<=>(const JournalProcess&) const = default;
 };
+JournalProcess process_of(const RingHeader& header);
 
 // Where in a file a block lies, and what is in it. Where no index tells, its steps may be any.
 struct JournalPart : BlockRow {
