@@ -6,6 +6,8 @@ import sys
 import harness
 
 TRAIN = harness.ROOT / "tests" / "simgpu" / "train.py"
+# The GPUs of a healthy world are threads: on a busy machine one may be late, which a ring does not explain.
+NOTHING_OR_LATE = "(nothing wrong there$|straggler|slow_step)"
 
 
 class Roles(harness.Case):
@@ -38,10 +40,9 @@ class Roles(harness.Case):
                                 if warning["kind"] == "other_role"]
                 self.assertIn("6 processes say that they are ranks 0-3", told)
                 self.assertIn("this is trainer; --role reads generator (2 ranks)", told)
-                self.assertRegex(judged, "^generator: (nothing wrong there$|straggler|slow_step)")
+                self.assertRegex(judged, f"^generator: {NOTHING_OR_LATE}")
                 self.assert_trainer_hangs(self.place.analyze(source, "--role", "trainer"))
                 generator = self.place.analyze(source, "--role", "generator")
-                # Its GPUs are threads: on a busy machine one may be late, which a ring does not explain.
                 found = {finding["kind"] for finding in generator.json["findings"]} - {"straggler", "slow_step"}
                 self.assertEqual((found, generator.json["run"]["world_size"]), (set(), 2), generator.stdout)
         nobody = self.place.analyze(self.place.dumps, "--role", "critic")
@@ -66,8 +67,8 @@ class Roles(harness.Case):
                 self.assertIn("4 processes say that they are ranks 0-1: 2 worlds have ranks of the same numbers: this "
                               f"is world-2 of pids {stuck[0].pid}, {stuck[1].pid}; --role reads world-1 of pids "
                               f"{quiet[0].pid}, {quiet[1].pid} (2 ranks)", told)
-                self.assertEqual(f"world-1 of pids {quiet[0].pid}, {quiet[1].pid}: nothing wrong there", judged)
-                self.assertEqual(self.place.analyze(source, "--role", "world-1").status, harness.HEALTHY)
+                self.assertRegex(judged, f"^world-1 of pids {quiet[0].pid}, {quiet[1].pid}: {NOTHING_OR_LATE}")
+                self.assert_healthy(self.place.analyze(source, "--role", "world-1"))
 
 
 if __name__ == "__main__":
