@@ -49,7 +49,7 @@ def compile_table(case, text):
     root, table = options.root, pathlib.PurePath(case.table)
     with tempfile.TemporaryDirectory() as place:
         room = pathlib.Path(place, table.parent)
-        shutil.copytree(root / table.parent, room, ignore=shutil.ignore_patterns("*.dwo"))
+        shutil.copytree(root / table.parent, room)
         (room / table.name).write_text(text, encoding="utf-8")
         source = room / case.source
         if not case.source.endswith(".cpp"):
