@@ -216,6 +216,8 @@ print(json.dumps(True))
 
 
 class Spans(package_case.Case):
+    newest_by_day = True
+
     def marked(self, program, dumped=True, most=65536):
         """The markers of the newest Python."""
         *_, python = self.each_python()

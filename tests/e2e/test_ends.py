@@ -119,6 +119,7 @@ class Ends(harness.Case):
             self.expect("rank_dead")
         self.each_round(once)
 
+    @harness.at_night
     def test_dead_without_a_record(self):
         """Nothing of rank 2 is left but what torchrun says of it."""
         def once():
@@ -160,6 +161,7 @@ class Ends(harness.Case):
             self.assertEqual(finding["ends"], {"2": {"ended": "exited", "status": 3}})
         self.each_round(once)
 
+    @harness.at_night
     def test_segmentation_fault(self):
         def once():
             self.start("segv rank=2 step=40").wait(90)

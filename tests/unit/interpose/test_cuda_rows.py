@@ -9,6 +9,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import nightly  # noqa: E402
+
 options = argparse.Namespace()
 
 # What belongs into a table, by name; the exceptions below have a reason each.
@@ -175,7 +178,7 @@ class Room(unittest.TestCase):
 
 class Compiles(unittest.TestCase):
     def test_trimmed_headers(self):
-        for version in (11080, 12000, 12020, 12040, 12080, 13000):
+        for version in (11080, 12000, 12020, 12040, 12080, 13000) if nightly.IS_ON else (11080, 12020):
             with tempfile.TemporaryDirectory() as place:
                 older_headers(version, place)
                 for api, header in APIS.items():
