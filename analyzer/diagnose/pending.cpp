@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "came_and_left.h"
 #include "causes.h"
@@ -19,26 +20,46 @@ namespace {
 struct Worth {
     int64_t least_ns;
     int64_t usual_factor;
+    bool by_watchdog = false;  // only there
 };
-constexpr Worth kWorthReporting[] = {{1'000'000'000, 2}, {200'000'000, 20}};
+// PyTorch's watchdog looks every 100 ms, so that a call of a millisecond seems to take as long as a look.
+constexpr Worth kWorthReporting[] = {{1'000'000'000, 2}, {200'000'000, 20}, {300'000'000, 3, true}};
+
+bool may_last(const WaitNode& node) { return !node.absent.empty() || node.kind == WaitKind::kCreation; }
 
 bool is_pending(const Evidence& evidence, const WaitNode& node) {
     const int64_t usual_ns = usual_wait_ns(evidence.run, node);
     const int64_t waited_ns = longest_wait_ns(node);
+    const bool by_watchdog = evidence.run.process(node.waiting.front().member).sees.by_watchdog;
     const bool is_long = std::any_of(std::begin(kWorthReporting), std::end(kWorthReporting), [&](const Worth& worth) {
         return waited_ns > worth.least_ns && waited_ns / worth.usual_factor > usual_ns &&
-               (usual_ns != 0 || worth.usual_factor == kWorthReporting[0].usual_factor);
+               (usual_ns != 0 || worth.usual_factor == kWorthReporting[0].usual_factor) &&
+               (!worth.by_watchdog || by_watchdog);
     });
-    const bool may_last = !node.absent.empty() || node.kind == WaitKind::kCreation;
-    return may_last && !waiting_ranks(evidence.run, node).empty() && is_long;
+    return may_last(node) && !waiting_ranks(evidence.run, node).empty() && is_long;
 }
 
-// The rank that it waits for waits itself, in a call that is already reported.
-bool follows_from(const WaitGraph& graph, uint32_t index, const std::vector<uint32_t>& pending) {
-    return std::any_of(graph.edges_of[index].begin(), graph.edges_of[index].end(), [&](uint32_t edge) {
-        const uint32_t to = graph.edges[edge].to;
-        return to != index && std::find(pending.begin(), pending.end(), to) != pending.end();
-    });
+// Waits that nothing else holds, among those that may hold this one; itself where they hold each other.
+std::vector<uint32_t> origins_of(const WaitGraph& graph, uint32_t index) {
+    std::vector<uint32_t> origins;
+    std::vector<uint32_t> seen = {index};
+    for (size_t next = 0; next < seen.size(); ++next) {
+        const uint32_t node = seen[next];
+        std::vector<uint32_t> held_by = graph.may_follow[node];
+        for (const uint32_t edge : graph.edges_of[node]) {
+            held_by.push_back(graph.edges[edge].to);
+        }
+        held_by.erase(std::remove(held_by.begin(), held_by.end(), node), held_by.end());
+        if (held_by.empty() && may_last(graph.nodes[node])) {
+            origins.push_back(node);
+        }
+        for (const uint32_t other : held_by) {
+            if (std::find(seen.begin(), seen.end(), other) == seen.end()) {
+                seen.push_back(other);
+            }
+        }
+    }
+    return origins.empty() ? std::vector<uint32_t>{index} : origins;
 }
 
 Pending pending_in(const Evidence& evidence, uint32_t index) {
@@ -102,16 +123,15 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
     if (any_hangs(findings)) {
         return waits;
     }
-    std::vector<uint32_t> pending;
+    std::set<uint32_t> pending;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         if (is_pending(evidence, evidence.graph.nodes[index])) {
-            pending.push_back(index);
+            const std::vector<uint32_t> origins = origins_of(evidence.graph, index);
+            pending.insert(origins.begin(), origins.end());
         }
     }
     for (const uint32_t index : pending) {
-        if (!follows_from(evidence.graph, index, pending)) {
-            waits.push_back(pending_in(evidence, index));
-        }
+        waits.push_back(pending_in(evidence, index));
     }
     const auto outside = waits.empty() ? find_outside_wait(evidence) : std::nullopt;
     if (outside && outside->waited_ns > kWorthReporting[0].least_ns) {  // a longer one is a finding

@@ -1,0 +1,91 @@
+// Rings that the order of calls alone closes: a rank waits for a half that its peer has not made, and the peer waits in
+// a call that the rank has made behind its own. On one stream neither ever ends; no stream is on record.
+//
+//    rank 4:  send to 0    all_reduce      rank 4's all_reduce may wait behind its send,
+//    rank 0:               all_reduce      and rank 0 makes no receive before its all_reduce has ended
+#include <algorithm>
+#include <vector>
+
+#include "break_tie.h"
+#include "causes.h"
+#include "explain.h"
+#include "finders.h"
+#include "host/words.h"
+#include "uncertainty.h"
+#include "unknowns.h"
+
+namespace titan::analyzer {
+namespace {
+
+// Waits that may hold each other, that one among them; empty where nothing closes a ring.
+std::vector<uint32_t> ring_of(const Evidence& evidence, uint32_t index) {
+    const std::vector<bool> behind = may_be_behind(evidence.graph, index);
+    std::vector<uint32_t> ring;
+    for (uint32_t node = 0; node < behind.size(); ++node) {
+        if (node == index || (behind[node] && may_be_behind(evidence.graph, node)[index])) {
+            ring.push_back(node);
+        }
+    }
+    return ring.size() > 1 ? ring : std::vector<uint32_t>();
+}
+
+// Members that have not made their call, and wait elsewhere.
+std::vector<int> missing_in(const WaitNode& node) {
+    std::vector<int> ranks;
+    for (const Absence& absence : node.absent) {
+        if (absence.member.known() && absence.reason == AbsenceReason::kNotIssued && absence.global_rank >= 0 &&
+            !absence.held_by.empty()) {
+            ranks.push_back(absence.global_rank);
+        }
+    }
+    return ranks;
+}
+
+void tell_ring(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings, uint32_t index,
+               const std::vector<uint32_t>& ring) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    const bool is_pair = node.kind == WaitKind::kPointToPoint;
+    Finding finding = evidence.finding_at(is_pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived, index);
+    const std::vector<int> missing = missing_in(node);
+    finding.ranks = missing;
+    const std::vector<int> waiting = waiting_ranks(evidence.run, node);
+    finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
+    sort_unique(finding.ranks);
+    finding.waiting = waiting;
+    finding.summary =
+        phrase("{} {} in {} for {}, which {} for {} in a call that {} made later", ranks_fact(waiting),
+               verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node), ranks_fact(missing),
+               verb_form(missing.size(), "waits", "wait"), ranks_fact(waiting), ranks_fact(waiting));
+    depends_on(finding, Unknown::kStreamsOfCalls);
+    if (!break_tie(evidence, ring, finding)) {
+        finding.confidence = Confidence::kPossible;
+        if (missing.size() * 2 < waiting.size()) {
+            finding.ranks = missing;
+        }
+        finding.evidence.push_back(phrase("whether {} left its side out, or {} made a call too many, is undecidable",
+                                          ranks_fact(missing), ranks_fact(waiting)));
+    }
+    evidence.show_waits(ring, finding);
+    doubt_guesses(evidence.run, node, finding);
+    evidence.tell_cause(ring, std::move(finding), explained, findings);
+}
+
+}  // namespace
+
+void find_loose_rings(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const bool is_told = explained.nodes[index] || explained.is_cause[index] || explained.in_cycle.contains(index);
+        if (!evidence.hangs(index) || is_told || missing_in(evidence.graph.nodes[index]).empty()) {
+            continue;
+        }
+        const std::vector<uint32_t> ring = ring_of(evidence, index);
+        const bool reported = std::any_of(ring.begin(), ring.end(), [&](uint32_t node) {
+            return explained.nodes[node] || explained.is_cause[node] || explained.in_cycle.contains(node);
+        });
+        if (!ring.empty() && !reported) {
+            tell_ring(evidence, explained, findings, index, ring);
+        }
+    }
+}
+
+}  // namespace titan::analyzer
