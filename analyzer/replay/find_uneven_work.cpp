@@ -17,6 +17,7 @@
 namespace titan::analyzer {
 namespace {
 
+constexpr size_t kStepsForUneven = 8;         // what differs between fewer may be chance
 constexpr double kUnevenStage = 1.06;         // times the mean of the stages
 constexpr double kUnevenStageFilledIn = 1.1;  // where times of other steps were filled in
 constexpr double kAboveError = 5;             // times the standard error of the medians
@@ -207,7 +208,8 @@ std::string host_of_slow_stages(const std::vector<Stage>& stages) {
 }  // namespace
 
 void find_uneven_sequences(CauseSearch& search) {
-    if (search.ranks() < 2 || !search.sees_each_launch()) {  // else it is other calls that are seen in each step
+    // Where not each launch is on record, it is other calls that are seen in each step.
+    if (search.ranks() < 2 || search.compared() < kStepsForUneven || !search.sees_each_launch()) {
         return;
     }
     Evenness evenness = evenness_of(search);
@@ -230,7 +232,7 @@ void find_uneven_sequences(CauseSearch& search) {
 }
 
 void find_uneven_stages(CauseSearch& search) {
-    if (!search.graph.by_device) {
+    if (!search.graph.by_device || search.compared() < kStepsForUneven) {
         return;
     }
     const std::vector<Stage> stages = stages_of(search);

@@ -49,6 +49,17 @@ int64_t pace_ns(const Run& run, const WaitNode& node) {
     return std::min(pace, kSlowestPaceNs);
 }
 
+// What waits for less than the shortest step may wait for the program's own work. The first step tells nothing: it
+// compiles.
+int64_t shortest_step_ns(const Process& process) {
+    constexpr size_t kLeastSteps = 2;
+    int64_t shortest = INT64_MAX;
+    for (const StepProfile& step : process.steps) {
+        shortest = std::min(shortest, step.length_ns());
+    }
+    return process.steps.size() < kLeastSteps ? 0 : std::max<int64_t>(shortest, 0);
+}
+
 // How long we know the member to be missing: from the start of the wait to its own dump, by its host's clock; or by its
 // own silence, which needs no common clock. A ring that ends with its last sign of life tells of its silence by the
 // others' newer ones.
@@ -183,7 +194,7 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= run.process(first).sees.first_number;
     int64_t threshold = sets_up && !is_over(run, node) ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
-    threshold = std::max(threshold, smeared_over_ns(run, node));
+    threshold = std::max({threshold, smeared_over_ns(run, node), shortest_step_ns(run.process(first))});
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
         if (process.source.reason == format::DumpReason::kTimeout && process.timeout_ns != 0) {

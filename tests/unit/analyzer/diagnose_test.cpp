@@ -243,6 +243,33 @@ TEST_CASE("work that does not end may be slow, until a watchdog calls it a hang 
     }
 }
 
+TEST_CASE("a wait shorter than all steps is no hang, until a watchdog calls it one") {
+    const auto limit_ns = [](const std::string& reason, const std::vector<int64_t>& steps_ns) {
+        Scenario job(2, watched(GpuProgressMethod::kWrites));
+        job.every_rank([](int rank, Program& program) {
+            program.all_reduce("world").sync();
+            rank == 0 ? program.all_reduce("world") : program.sleep();
+        });
+        job.play();
+        Run run = run_of(job, {}, reason);
+        titan::analyzer::link(run);
+        int64_t begin_ns = 1;
+        for (const int64_t length_ns : steps_ns) {
+            titan::analyzer::StepProfile& step = run.processes[0].steps.emplace_back();
+            step.begin_ns = begin_ns;
+            step.end_ns = begin_ns += length_ns;
+        }
+        const titan::analyzer::WaitGraph graph = titan::analyzer::build_wait_graph(run, {});
+        REQUIRE(graph.nodes.size() == 1);
+        return titan::analyzer::hang_after_ns(run, graph.nodes.front(), {});
+    };
+    constexpr int64_t kMinuteNs = 60'000'000'000;
+    CHECK(limit_ns("signal", {}) == 1'000'000'000);
+    CHECK(limit_ns("signal", {10 * kMinuteNs}) == 1'000'000'000);  // it compiles
+    CHECK(limit_ns("signal", {10 * kMinuteNs, kMinuteNs, 2 * kMinuteNs}) == kMinuteNs);
+    CHECK(limit_ns("timeout", {kMinuteNs, kMinuteNs}) < kMinuteNs);
+}
+
 TEST_CASE("a launch row that a later launch took over tells nothing") {
     Scenario job(2, watched(GpuProgressMethod::kWrites));
     job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
