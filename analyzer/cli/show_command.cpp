@@ -37,13 +37,14 @@ int run_show(ShowArguments& arguments) {
         return kExitUnusable;
     }
     const ShowOptions& options = arguments.options;
-    const bool is_journaled = options.kind() == RecordKind::kMarker || options.kind() == RecordKind::kStep;
+    const bool is_journaled = options.is_journaled();
     if (options.kind() != RecordKind::kCollective &&
         (!options.op.empty() || !options.state.empty() || options.sequences || !options.communicator.empty() ||
          (options.steps && !is_journaled))) {
         return fail(
-            "--work, --channels, --cuda-calls, --markers, --health, --labels and --step-sums list no such "
-            "calls: of the filters only --rank and --last apply, and --steps to --markers and --step-sums");
+            "--work, --channels, --cuda-calls, --markers, --health, --labels, --step-sums, --step-calls and "
+            "--health-extremes list no such calls: of the filters only --rank and --last apply, and --steps to what "
+            "the journal has");
     }
     LoadOptions load = arguments.common.load_options();
     load.with_journals = is_journaled;
@@ -104,6 +105,8 @@ Command show_command(CommandLine& app) {
     kind("--health", options.health, "readings of GPUs, network ports and the host, instead");
     kind("--labels", options.labels, "facts that the program and its user set, instead");
     kind("--step-sums", options.step_sums, "what NCCL calls add up to, step by step, instead");
+    kind("--step-calls", options.step_calls, "likewise, by communicator and operation");
+    kind("--health-extremes", options.extremes, "between which values readings of the machine were, instead");
     add_table_options(
         command, options.table,
         command.flag("--json", options.json, "JSON Lines, one object per record (docs/reference/records.md)"));

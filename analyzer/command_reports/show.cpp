@@ -38,7 +38,7 @@ class RecordLister : public RecordVisitor {
         const format::RingLosses losses = records.visit(options_.kind(), *this, options_.steps);
         listing_.end_part();
         const bool markers = options_.kind() == RecordKind::kMarker;
-        if ((markers || options_.kind() == RecordKind::kStep) && records.has_journal() && losses.overwritten != 0) {
+        if (options_.is_journaled() && records.has_journal() && losses.overwritten != 0) {
             notes_.push_back(fmt::format("rank {}: {} {} in no journal and overwritten in its ring", records.rank(),
                                          counted(losses.overwritten, markers ? "marker" : "call"),
                                          verb_form(losses.overwritten, "is", "are")));
@@ -76,8 +76,19 @@ class RecordLister : public RecordVisitor {
         add(record, [&] { return health_cells(record); });
     }
     void step(const StepRecord& record) override {
-        if (is_of_steps(record.raw.step)) {
+        if (options_.kind() == RecordKind::kStep && is_of_steps(record.raw.step)) {
             add(record, [&] { return step_cells(record); });
+        }
+    }
+    void step_calls(const StepCallsRecord& record) override {
+        if (options_.kind() == RecordKind::kStepCalls && is_of_steps(record.raw.step)) {
+            add(record, [&] { return step_calls_cells(record); });
+        }
+    }
+    void extremes(const ExtremesRecord& record) override {
+        if (!options_.steps ||
+            (record.raw.first_step <= options_.steps->second && record.raw.last_step >= options_.steps->first)) {
+            add(record, [&] { return extremes_cells(record); });
         }
     }
     void label(const LabelRecord& record) override {
@@ -233,11 +244,45 @@ class RecordLister : public RecordVisitor {
                 grouped_digits(sum.calls),
                 grouped_digits(sum.bytes),
                 duration_text(record.of.span_ns(sum.host_ticks)),
-                sum.timed_calls == 0 ? "-"
-                : sum.timed_calls == sum.calls
-                    ? duration_text(record.of.span_ns(sum.device_ticks))
-                    : fmt::format("{} of {} calls", duration_text(record.of.span_ns(sum.device_ticks)),
-                                  grouped_digits(sum.timed_calls))};
+                on_gpu_text(record.of, sum)};
+    }
+
+    template <typename Sum>
+    static std::string on_gpu_text(const ProcessRecords& of, const Sum& sum) {
+        return sum.timed_calls == 0 ? "-"
+               : sum.timed_calls == sum.calls
+                   ? duration_text(of.span_ns(sum.device_ticks))
+                   : fmt::format("{} of {} calls", duration_text(of.span_ns(sum.device_ticks)),
+                                 grouped_digits(sum.timed_calls));
+    }
+
+    static Cells step_calls_cells(const StepCallsRecord& record) {
+        const format::StepCalls& sum = record.raw;
+        return {std::to_string(record.of.rank()),
+                sum.step >= 0 ? std::to_string(sum.step) : "-",
+                record.communicator_name(),
+                record.operation(),
+                fine_date_text(record.of.realtime_ns(sum.entered_ticks())),
+                grouped_digits(sum.calls),
+                grouped_digits(sum.bytes),
+                duration_text(record.of.span_ns(sum.host_ticks)),
+                duration_text(record.of.span_ns(sum.longest_ticks)),
+                on_gpu_text(record.of, sum)};
+    }
+
+    static Cells extremes_cells(const ExtremesRecord& record) {
+        const format::HealthExtremes& row = record.raw;
+        const auto at = [](double value, int64_t step) {
+            return fmt::format("{}{}", value, step >= 0 ? fmt::format(" (step {})", step) : "");
+        };
+        const bool known = !record.name.empty();
+        return {std::to_string(record.of.rank()),
+                fine_date_text(record.of.realtime_ns(row.first_ticks)),
+                fine_date_text(record.of.realtime_ns(row.last_ticks)),
+                known ? record.name : "others",
+                grouped_digits(row.readings),
+                known ? at(row.least, row.least_step) : "-",
+                known ? at(row.greatest, row.greatest_step) : "-"};
     }
 
     static Cells health_cells(const HealthRecord& record) {
@@ -292,6 +337,13 @@ std::vector<ListColumn> columns_of(RecordKind kind) {
         case RecordKind::kStep:
             return {{"rank", 5, true},  {"step", 6, true},   {"first call", 15},    {"until the last", 14, true},
                     {"calls", 6, true}, {"bytes", 12, true}, {"in calls", 8, true}, {"on the GPU", 0}};
+        case RecordKind::kStepCalls:
+            return {{"rank", 5, true},    {"step", 6, true},  {"communicator", 12}, {"operation", 10},
+                    {"on average", 15},   {"calls", 6, true}, {"bytes", 12, true},  {"in calls", 8, true},
+                    {"longest", 7, true}, {"on the GPU", 0}};
+        case RecordKind::kExtremes:
+            return {{"rank", 5, true},    {"from", 15},   {"until", 15}, {"reading", 28},
+                    {"changes", 7, true}, {"lowest", 18}, {"highest", 0}};
         case RecordKind::kHealth:
             return {{"rank", 5, true},  {"time", 15},      {"reading", 28}, {"value", 8, true},
                     {"first", 8, true}, {"step", 4, true}, {"the same", 0}};
@@ -306,7 +358,9 @@ const char* none_recorded(RecordKind kind) {
         case RecordKind::kWork: return "no stream work is recorded (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)";
         case RecordKind::kChannel: return "no channels are recorded (TITANTRACE_NCCL_PLUGIN=progress)";
         case RecordKind::kCudaCall: return "no CUDA calls are recorded (TITANTRACE_CUDA)";
-        case RecordKind::kStep: return "no NCCL calls are recorded";
+        case RecordKind::kStep:
+        case RecordKind::kStepCalls: return "no NCCL calls are recorded";
+        case RecordKind::kExtremes: return "no journal has readings of the machine (TITANTRACE_HEALTH_S)";
         case RecordKind::kLabel: return "no labels are recorded (titan_label, TITANTRACE_LABELS)";
         case RecordKind::kHealth:
             return "no readings of the machine are recorded (TITANTRACE_HEALTH_S; GPUs are read once a communicator is "
@@ -325,6 +379,8 @@ RecordKind ShowOptions::kind() const {
            : health     ? RecordKind::kHealth
            : labels     ? RecordKind::kLabel
            : step_sums  ? RecordKind::kStep
+           : step_calls ? RecordKind::kStepCalls
+           : extremes   ? RecordKind::kExtremes
                         : RecordKind::kCollective;
 }
 

@@ -31,10 +31,17 @@ struct ShowOptions {
     bool health = false;   // readings of the machine
     bool labels = false;
     bool step_sums = false;
+    bool step_calls = false;
+    bool extremes = false;  // of readings of the machine
     bool json = false;
     ListingOptions table;
 
     RecordKind kind() const;
+    // The journal has such records, with steps.
+    bool is_journaled() const {
+        return kind() == RecordKind::kMarker || kind() == RecordKind::kStep || kind() == RecordKind::kStepCalls ||
+               kind() == RecordKind::kExtremes;
+    }
 };
 
 // The newest lines of a listing, written when it ends. Most 0: all.

@@ -111,6 +111,7 @@ Json summary_row_json(const Summary& summary, const SummaryRow& row) {
     }
     json["share_of_steps"] = share ? Json(*share) : Json(nullptr);
     json["calls"] = row.calls;
+    json["calls_summed_by_step"] = row.summed_calls;
     json["bytes"] = row.bytes;
     json["bus_gb_per_s"] = row.kind == PartKind::kGpuCall ? Json(row.bus_gb_per_s()) : Json(nullptr);
     json["slowest_rank"] = row.highest_rank();
@@ -254,6 +255,12 @@ bool report_summary(const Run& run, const SummaryReportOptions& options, const W
         write(fmt::format("{} of older steps {} overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n",
                           many_counted(summary.overwritten_markers(), "marker"),
                           verb_form(summary.overwritten_markers(), "is", "are")));
+    }
+    if (summary.summed_calls() != 0) {
+        write(fmt::format(
+            "{} {} on record as sums of {} step: median and p99 take each as long as the mean of its step\n",
+            many_counted(summary.summed_calls(), "call"), verb_form(summary.summed_calls(), "is", "are"),
+            verb_form(summary.summed_calls(), "its", "their")));
     }
     if (summary.flight_recorder_ranks() != 0) {
         write("Flight Recorder files hold only calls, and how long they take only with TORCH_NCCL_ENABLE_TIMING=1\n");

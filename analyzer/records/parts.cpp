@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <vector>
 
 #include "bandwidth.h"
@@ -46,6 +47,9 @@ struct Call {
     int64_t step = -1;
     int64_t begin_ns = 0;
     std::optional<double> took_ns;
+    uint64_t calls = 1;  // as in Part
+    uint64_t timed_calls = 1;
+    double longest_ns = 0;
 };
 
 class PartReader : public RecordVisitor {
@@ -70,7 +74,7 @@ class PartReader : public RecordVisitor {
 
     void collective(const CollectiveRecord& record) override {
         const CollectiveEntry& raw = record.raw;
-        if (!format::moves_data(raw.kind) || (raw.flags & format::kCaptured) != 0) {
+        if (!format::counts_in_steps(raw) || record.ticket < summed_until_) {
             return;
         }
         const bool on_gpu = raw.gpu_started_ticks != 0 || raw.gpu_finished_ticks != 0;
@@ -81,7 +85,7 @@ class PartReader : public RecordVisitor {
         const uint64_t to_ticks = on_gpu ? raw.gpu_finished_ticks : raw.returned_ticks;
         Call call;
         call.kind = raw.kind;
-        call.communicator = communicator_at(run_, run_.find_communicator(raw.communicator_id));
+        call.communicator = communicator_of(raw.communicator_id);
         call.bytes = bytes_of(record);
         call.on_gpu = on_gpu;
         call.step = raw.step;
@@ -91,6 +95,30 @@ class PartReader : public RecordVisitor {
         }
         add_call(call);
     }
+
+    // How long calls took on the GPU where some were seen there, as one by one.
+    void step_calls(const StepCallsRecord& record) override {
+        const format::StepCalls& raw = record.raw;
+        if (!is_wanted(raw.step)) {
+            return;
+        }
+        const bool on_gpu = raw.timed_calls != 0;
+        const uint64_t timed_calls = on_gpu ? raw.timed_calls : raw.calls;
+        const int64_t took_ns = record.of.span_ns(on_gpu ? raw.device_ticks : raw.host_ticks);
+        Call call;
+        call.kind = raw.kind;
+        call.communicator = raw.communicator_id == 0 ? nullptr : kept(record.communicator);
+        call.bytes = raw.bytes;
+        call.on_gpu = on_gpu;
+        call.step = raw.step;
+        call.begin_ns = record.of.realtime_ns(raw.entered_ticks());
+        call.took_ns = static_cast<double>(took_ns) / static_cast<double>(timed_calls);
+        call.calls = raw.calls;
+        call.timed_calls = timed_calls;
+        call.longest_ns = static_cast<double>(record.of.span_ns(raw.longest_ticks));
+        add_call(call);
+    }
+    void leave_out_calls_before(uint64_t ticket) { summed_until_ = ticket; }
 
     // PyTorch's recorder: how long calls took only where it timed them, no markers.
     void add_torch_calls(const ProcessRecords& records) {
@@ -186,20 +214,36 @@ class PartReader : public RecordVisitor {
         const bool known = call.communicator != nullptr;
         const std::string role = known ? role_text(*call.communicator) : "an unknown communicator";
         Part part{call.on_gpu ? PartKind::kGpuCall : PartKind::kHostCall,
-                  op_text(call.kind) + " on " + role,
+                  (call.kind == OpKind{} ? "others" : op_text(call.kind)) + " on " + role,
                   call.begin_ns,
                   call.took_ns,
                   call.bytes,
                   bus_bytes(call.kind, call.bytes, known ? call.communicator->size : 1)};
         part.op = call.kind;
         part.communicator = call.communicator;
+        part.calls = call.calls;
+        part.timed_calls = call.timed_calls;
+        part.longest = call.longest_ns;
         tell(std::move(part), call.step, call.step >= 0);
+    }
+
+    const Communicator* communicator_of(uint64_t id) const {
+        const auto known = journaled_.find(id);
+        return known != journaled_.end() ? &known->second : communicator_at(run_, run_.find_communicator(id));
+    }
+    // As long as the parts: what the journal tells of one lives shorter.
+    const Communicator* kept(const Communicator& communicator) {
+        const auto index = run_.find_communicator(communicator.id);
+        return index ? &run_.communicators[*index]
+                     : &journaled_.try_emplace(communicator.id, communicator).first->second;
     }
 
     const Run& run_;
     const std::string& role_;
     const WantedSteps& wanted_;
     const std::function<void(const Part&)>& visit_;
+    std::map<uint64_t, Communicator> journaled_;
+    uint64_t summed_until_ = 0;  // calls before this ticket are told as sums
     int64_t first_step_ = 0;
     int64_t step_ = -1;
     uint64_t first_begun_ticks_ = 0;   // of the first step, 0 none yet
@@ -220,6 +264,9 @@ uint64_t visit_parts(const Run& run, const ProcessRecords& records, const Wanted
         return 0;
     }
     const uint64_t overwritten = records.visit(RecordKind::kMarker, reader, wanted.range).overwritten;
+    if (wanted.with_sums) {
+        reader.leave_out_calls_before(records.visit_summed_calls(reader, wanted.range));
+    }
     records.visit(RecordKind::kCollective, reader);
     reader.add_periods(records.process());
     return overwritten;

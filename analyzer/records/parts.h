@@ -40,6 +40,10 @@ struct Part {
     std::string role{};                          // where ranks count within roles (ProcessRecords::role)
     OpKind op{};                                 // of calls, as is
     const Communicator* communicator = nullptr;  // null: unknown
+    // WantedSteps::with_sums: calls that this stands for, and how many of them `value` is the mean of.
+    uint64_t calls = 1;
+    uint64_t timed_calls = 1;
+    double longest = 0;
 
     // "trainer: step" where there are roles.
     std::string full_name() const { return in_role(role, name); }
@@ -50,7 +54,8 @@ inline constexpr const char* kMarkedStep = "step";
 
 struct WantedSteps {
     std::optional<std::pair<int64_t, int64_t>> range;
-    uint64_t skip = 0;  // the first ones on record
+    uint64_t skip = 0;       // the first ones on record
+    bool with_sums = false;  // also calls that the journal has as sums alone: a part for those of a kind in a step
 
     bool in_range(int64_t step) const { return !range || (step >= range->first && step <= range->second); }
 };

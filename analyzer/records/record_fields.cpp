@@ -14,6 +14,8 @@ constexpr const char* name_of(RecordKind kind) {
         case RecordKind::kLabel: return "labels";
         case RecordKind::kHealth: return "health";
         case RecordKind::kStep: return "step_sums";
+        case RecordKind::kStepCalls: return "step_calls";
+        case RecordKind::kExtremes: return "health_extremes";
     }
     return "";
 }

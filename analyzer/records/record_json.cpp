@@ -114,6 +114,10 @@ std::string reduction_of_metric(const MarkerRecord& r) {
     return std::string(format::name_of(static_cast<format::MetricReduction>(r.raw.detail)));
 }
 
+Json extreme_or_null(const ExtremesRecord& r, double value) {
+    return r.name.empty() ? Json(nullptr) : number_or_word(value);
+}
+
 bool has_relative_step(const MarkerRecord& r) { return r.raw.kind == MarkerKind::kStep && r.raw.detail != 0; }
 
 }  // namespace
@@ -163,6 +167,8 @@ RECORD_JSON(MarkerRecord)
 RECORD_JSON(HealthRecord)
 RECORD_JSON(LabelRecord)
 RECORD_JSON(StepRecord)
+RECORD_JSON(StepCallsRecord)
+RECORD_JSON(ExtremesRecord)
 #undef RECORD_JSON
 
 }  // namespace titan::analyzer

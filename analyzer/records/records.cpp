@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "call_order.h"
 #include "decode_process.h"
 #include "formats/layout/journal_layout.h"
 #include "fr_process.h"
@@ -78,6 +79,18 @@ CallRecord call_of(const TorchCallRecord& record) {
     call.started_ns = std::max<int64_t>(raw.time_started_ns, 0);
     call.finished_ns = std::max<int64_t>(raw.time_completed_ns, 0);
     return call;
+}
+
+std::string StepCallsRecord::operation() const { return raw.kind == OpKind{} ? "others" : op_text(raw.kind); }
+
+std::string StepCallsRecord::communicator_name() const {
+    return !communicator.name.empty() ? communicator.name
+           : raw.communicator_id == 0 ? std::string()
+                                      : id_text(raw.communicator_id).substr(0, 8);
+}
+
+std::string StepCallsRecord::communicator_role() const {
+    return raw.communicator_id == 0 ? "an unknown communicator" : role_text(communicator);
 }
 
 void ProcessRecords::hold(OpenedSource opened, Symbols& symbols) {
@@ -168,19 +181,99 @@ format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor, const S
     return losses;
 }
 
+namespace {
+
+// The communicators of sums: as the run knows them, or the blocks of the journal.
+class SumCommunicators {
+  public:
+    explicit SumCommunicators(const Run& run) : run_(run) {}
+
+    void note(const format::MarkerBlock& block) {
+        for (const format::StepCommunicator& one : block.communicators) {
+            Communicator& known = journaled_[one.id];
+            known.id = one.id;
+            known.size = one.size;
+            known.name = printable(block.text(one.name));
+        }
+    }
+    const Communicator& of(uint64_t id) const {
+        if (const auto index = run_.find_communicator(id)) {
+            return run_.communicators[*index];
+        }
+        const auto known = journaled_.find(id);
+        return known == journaled_.end() ? unknown_ : known->second;
+    }
+
+  private:
+    const Run& run_;
+    std::map<uint64_t, Communicator> journaled_;
+    Communicator unknown_;
+};
+
 // A step is told once it is over: its calls may lie in the journal and in the ring.
+class StepTeller {
+  public:
+    StepTeller(const Run& run, const ProcessRecords& records, RecordVisitor& visitor)
+        : communicators_(run), records_(records), visitor_(visitor) {}
+
+    void add(const format::MarkerBlock& block) {
+        communicators_.note(block);
+        auto calls = block.calls.begin();
+        for (const format::StepSum& sum : block.steps) {
+            begin(sum.step);
+            add_sum(sum_, sum);
+            for (; calls != block.calls.end() && calls->step == sum.step; ++calls) {
+                const auto [known, is_new] = calls_.try_emplace({calls->communicator_id, calls->kind}, *calls);
+                if (!is_new) {
+                    add_sum(known->second, *calls);
+                }
+            }
+        }
+    }
+    void add(const format::CollectiveEntry& call) {
+        begin(call.step);
+        add_call(sum_, call);
+        if (counts_in_steps(call)) {
+            format::StepCalls& calls = calls_[{call.communicator_id, call.kind}];
+            calls.step = call.step;
+            calls.communicator_id = call.communicator_id;
+            calls.kind = call.kind;
+            add_call(calls, call);
+        }
+    }
+    void tell() {
+        if (sum_.calls != 0) {
+            visitor_.step({records_, sum_});
+        }
+        for (const auto& [key, calls] : calls_) {
+            if (calls.calls != 0) {
+                visitor_.step_calls({records_, calls, communicators_.of(calls.communicator_id)});
+            }
+        }
+    }
+
+  private:
+    void begin(int64_t step) {
+        if (step != sum_.step) {
+            tell();
+            sum_ = {};
+            sum_.step = step;
+            calls_.clear();
+        }
+    }
+
+    SumCommunicators communicators_;
+    const ProcessRecords& records_;
+    RecordVisitor& visitor_;
+    format::StepSum sum_{};
+    std::map<std::pair<uint64_t, OpKind>, format::StepCalls> calls_;
+};
+
+}  // namespace
+
 format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor, const StepRange& steps) const {
-    std::optional<format::StepSum> open;
-    const auto add = [&](const format::StepSum& sum) {
-        if (open && open->step == sum.step) {
-            add_sum(*open, sum);
-            return;
-        }
-        if (open && open->calls != 0) {
-            visitor.step({*this, *open});
-        }
-        open = sum;
-    };
+    StepTeller teller(run_, *this, visitor);
+    const auto add = [&teller](const format::MarkerBlock& block) { teller.add(block); };
     format::RingLosses losses;
     journals_->visit_steps(process_key(process_), steps, add, [&](uint64_t from, uint64_t until) {
         uint64_t first = UINT64_MAX;
@@ -189,10 +282,7 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor, const Ste
                           .for_each_collective([&](uint64_t ticket, const format::CollectiveEntry& call) {
                               first = std::min(first, ticket);
                               if (ticket >= from && ticket < until) {
-                                  format::StepSum sum{};
-                                  sum.step = call.step;
-                                  add_call(sum, call);
-                                  add(sum);
+                                  teller.add(call);
                                   ++found;
                               }
                           })
@@ -200,10 +290,33 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor, const Ste
         const uint64_t before_ring = first == UINT64_MAX || first <= from ? 0 : first - from;
         losses.overwritten += until == UINT64_MAX ? before_ring : until - from - found;
     });
-    if (open && open->calls != 0) {
-        visitor.step({*this, *open});
-    }
+    teller.tell();
     return losses;
+}
+
+uint64_t ProcessRecords::visit_summed_calls(RecordVisitor& visitor, const StepRange& steps) const {
+    uint64_t ring_begin = UINT64_MAX;
+    image().for_each_collective(
+        [&](uint64_t ticket, const format::CollectiveEntry&) { ring_begin = std::min(ring_begin, ticket); });
+    uint64_t next = 0;
+    StepTeller teller(run_, *this, visitor);
+    const auto add = [&](const format::MarkerBlock& block) {
+        if (block.first_call < ring_begin && !block.calls.empty()) {
+            teller.add(block);
+            next = block.next_call;
+        }
+    };
+    journals_->visit_steps(process_key(process_), steps, add, [](uint64_t, uint64_t) {});
+    teller.tell();
+    return next;
+}
+
+void ProcessRecords::visit_extremes(RecordVisitor& visitor, const StepRange& steps) const {
+    journals_->visit_health(process_key(process_), steps, [&](const format::MarkerBlock& block) {
+        for (const format::HealthExtremes& row : block.health) {
+            visitor.extremes({*this, row, printable(block.text(row.name))});
+        }
+    });
 }
 
 format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor, const StepRange& steps) const {
@@ -230,7 +343,9 @@ format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor
                 visitor.label({*this, printable(process_.text(key)), printable(process_.text(value))});
             }
             break;
-        case RecordKind::kStep: return visit_steps(visitor, steps);
+        case RecordKind::kStep:
+        case RecordKind::kStepCalls: return visit_steps(visitor, steps);
+        case RecordKind::kExtremes: visit_extremes(visitor, steps); break;
         case RecordKind::kTorchCall: break;
     }
     return {};

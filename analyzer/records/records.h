@@ -62,6 +62,26 @@ struct StepRecord {
     const format::StepSum& raw;
 };
 
+// What the calls of one operation on one communicator add up to in a step.
+struct StepCallsRecord {
+    static constexpr RecordKind kKind = RecordKind::kStepCalls;
+    const ProcessRecords& of;
+    const format::StepCalls& raw;
+    const Communicator& communicator;  // as the run knows it, or the journal; id 0: several, or unknown
+
+    std::string operation() const;
+    std::string communicator_name() const;
+    std::string communicator_role() const;  // role_text()
+};
+
+// Of readings of the machine.
+struct ExtremesRecord {
+    static constexpr RecordKind kKind = RecordKind::kExtremes;
+    const ProcessRecords& of;
+    const format::HealthExtremes& raw;
+    std::string name;
+};
+
 struct LabelRecord {
     static constexpr RecordKind kKind = RecordKind::kLabel;
     const ProcessRecords& of;
@@ -110,6 +130,8 @@ class RecordVisitor {
     virtual void health(const HealthRecord&) {}
     virtual void label(const LabelRecord&) {}
     virtual void step(const StepRecord&) {}
+    virtual void step_calls(const StepCallsRecord&) {}
+    virtual void extremes(const ExtremesRecord&) {}
 };
 
 // Not thread-safe.
@@ -124,6 +146,8 @@ class ProcessRecords {
     // Answers what is lost of that kind. Who wants some steps alone gets all of their markers and sums, and of others
     // what comes along.
     format::RingLosses visit(RecordKind kind, RecordVisitor& visitor, const StepRange& steps = {}) const;
+    // Visits the sums of calls that only the journal has. Answers the ticket of the first call behind those.
+    uint64_t visit_summed_calls(RecordVisitor& visitor, const StepRange& steps) const;
     // Every call decoded: of our records in the order of visit().
     Process decoded() const;
     // The decoded call of a record of ours; decodes all at the first one. nullptr: none is on that ticket.
@@ -152,6 +176,7 @@ class ProcessRecords {
     void visit_log(RecordVisitor& visitor) const;
     ProcessRecords of_block(const format::RingImage& image) const;
     format::RingLosses visit_steps(RecordVisitor& visitor, const StepRange& steps) const;
+    void visit_extremes(RecordVisitor& visitor, const StepRange& steps) const;
     void hold(OpenedSource opened, Symbols& symbols);
 
     const Run& run_;

@@ -82,7 +82,7 @@ SummaryRow* Summary::row_of(const Part& part, uint64_t up_to_bytes) {
 void Summary::add(const Part& part, int rank) {
     add_to(row_of(part, 0), part, rank);
     if (options_.by_size && part.is_call()) {
-        add_to(row_of(part, size_class_bytes(part.bytes)), part, rank);
+        add_to(row_of(part, size_class_bytes(part.bytes / part.calls)), part, rank);
     }
 }
 
@@ -90,9 +90,13 @@ void Summary::add(const Part& part, int rank) {
 Part Summary::grouped(const Part& part, const Process& process) const {
     Part own = part;
     if (options_.by == SummaryBy::kCommunicator) {
-        if (part.communicator != nullptr) {
-            const auto index = static_cast<uint32_t>(part.communicator - run_.communicators.data());
-            own.name = op_text(part.op) + " on " + distinct_text(run_, index);
+        const auto index = part.communicator == nullptr ? std::nullopt : run_.find_communicator(part.communicator->id);
+        if (index) {
+            own.name = op_text(part.op) + " on " + distinct_text(run_, *index);
+        } else if (part.communicator != nullptr) {
+            own.name = op_text(part.op) + " on " +
+                       (part.communicator->name.empty() ? id_text(part.communicator->id).substr(0, 8)
+                                                        : part.communicator->name);
         }
         return own;
     }
@@ -107,7 +111,7 @@ void Summary::add_to(SummaryRow* row, const Part& part, int rank) {
     if (row == nullptr) {
         return;
     }
-    row->calls += part.is_call() ? 1 : 0;
+    row->calls += part.is_call() ? part.calls : 0;
     row->bytes += part.bytes;
     if (!part.value) {
         return;
@@ -116,15 +120,21 @@ void Summary::add_to(SummaryRow* row, const Part& part, int rank) {
         ++row->not_finite;
         return;
     }
-    row->values.add(*part.value);
-    row->of_rank[rank].add(*part.value);
-    row->in_steps_ns += part.in_steps ? *part.value : 0;
-    row->timed_bus_bytes += static_cast<uint64_t>(part.bus_bytes);
+    const double longest = std::max(*part.value, part.longest);
+    const auto timed_calls = static_cast<double>(part.timed_calls);
+    row->values.add(*part.value, part.timed_calls, longest);
+    row->of_rank[rank].add(*part.value, part.timed_calls, longest);
+    row->in_steps_ns += part.in_steps ? *part.value * timed_calls : 0;
+    row->timed_bus_bytes += static_cast<uint64_t>(part.bus_bytes * timed_calls / static_cast<double>(part.calls));
+    row->summed_calls += part.calls > 1 ? part.timed_calls : 0;
+    summed_calls_ += part.calls > 1 && row->up_to_bytes == 0 ? part.timed_calls : 0;
 }
 
 void Summary::add(const ProcessRecords& records) {
     const bool groups = options_.by != SummaryBy::kRole;
-    overwritten_markers_ += visit_parts(run_, records, options_.steps, [&](const Part& part) {
+    WantedSteps wanted = options_.steps;
+    wanted.with_sums = true;
+    overwritten_markers_ += visit_parts(run_, records, wanted, [&](const Part& part) {
         add(groups ? grouped(part, records.process()) : part, records.rank());
     });
     LabelReader labels(told_);

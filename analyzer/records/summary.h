@@ -25,10 +25,11 @@ struct SummaryRow {
     uint64_t up_to_bytes = 0;  // SummaryOptions::by_size: the size class, a power of two; 0: of all sizes
     ValueSketch values;        // nanoseconds; of metrics as the program gave them
     std::map<int, ValueSketch> of_rank;
-    double in_steps_ns = 0;   // the sum of what began in steps
-    uint64_t not_finite = 0;  // metrics: values that are NaN or infinite, and not among the others
-    uint64_t calls = 0;       // of NCCL: more than there are values where some were over when the GPU was looked at
-    uint64_t bytes = 0;       // of all calls, as passed
+    double in_steps_ns = 0;     // the sum of what began in steps
+    uint64_t not_finite = 0;    // metrics: values that are NaN or infinite, and not among the others
+    uint64_t calls = 0;         // of NCCL: more than there are values where some were over when the GPU was looked at
+    uint64_t summed_calls = 0;  // of the values: only the mean and the greatest of a step are known
+    uint64_t bytes = 0;         // of all calls, as passed
     uint64_t timed_bus_bytes = 0;  // of those with a value, by nccl-tests' factor
 
     double bus_gb_per_s() const { return values.sum() > 0 ? static_cast<double>(timed_bus_bytes) / values.sum() : 0; }
@@ -66,6 +67,7 @@ class Summary {
     uint64_t flight_recorder_ranks() const { return flight_recorder_ranks_; }
     uint64_t overwritten_markers() const { return overwritten_markers_; }
     uint64_t names_left_out() const { return names_left_out_; }
+    uint64_t summed_calls() const { return summed_calls_; }
 
   private:
     using Key = std::tuple<PartKind, std::string, uint64_t>;  // up_to_bytes
@@ -83,6 +85,7 @@ class Summary {
     uint64_t flight_recorder_ranks_ = 0;
     uint64_t ranks_with_peak_ = 0;
     uint64_t overwritten_markers_ = 0;
+    uint64_t summed_calls_ = 0;    // of all rows
     uint64_t names_left_out_ = 0;  // values of names beyond what is kept
 };
 

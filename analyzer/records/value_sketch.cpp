@@ -29,15 +29,16 @@ double middle_of(int32_t bin) {
 
 }  // namespace
 
-void ValueSketch::add(double value) {
-    ++bins_[bin_of(value)];
-    least_ = count_ == 0 ? value : std::min(least_, value);
-    most_ = count_ == 0 ? value : std::max(most_, value);
-    ++count_;
-    sum_ += value;
-    const double from_mean = value - running_mean_;
-    running_mean_ += from_mean / static_cast<double>(count_);
-    deviations_ += from_mean * (value - running_mean_);
+void ValueSketch::add(double mean, uint64_t count, double most) {
+    const auto weight = static_cast<double>(count);
+    bins_[bin_of(mean)] += count;
+    least_ = count_ == 0 ? mean : std::min(least_, mean);
+    most_ = count_ == 0 ? most : std::max(most_, most);
+    count_ += count;
+    sum_ += mean * weight;
+    const double from_mean = mean - running_mean_;
+    running_mean_ += from_mean * weight / static_cast<double>(count_);
+    deviations_ += from_mean * (mean - running_mean_) * weight;
 }
 
 double ValueSketch::std() const { return count_ == 0 ? 0 : std::sqrt(deviations_ / static_cast<double>(count_)); }

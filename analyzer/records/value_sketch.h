@@ -10,7 +10,9 @@ namespace titan::analyzer {
 class ValueSketch {
   public:
     // A finite number.
-    void add(double value);
+    void add(double value) { add(value, 1, value); }
+    // So many values of which only the mean and the greatest are known.
+    void add(double mean, uint64_t count, double most);
 
     uint64_t count() const { return count_; }
     double sum() const { return sum_; }

@@ -315,8 +315,7 @@ uint64_t Journals::visit_blocks(const ProcessKey& process, uint64_t from, uint64
     return missing + end - std::min(end, next);
 }
 
-void Journals::visit_steps(const ProcessKey& process, const StepRange& steps,
-                           const std::function<void(const format::StepSum& sum)>& visit,
+void Journals::visit_steps(const ProcessKey& process, const StepRange& steps, const VisitSums& visit,
                            const std::function<void(uint64_t from, uint64_t until)>& gap) {
     std::vector<const Part*> parts;
     const auto known = processes_.find(process);
@@ -346,11 +345,27 @@ void Journals::visit_steps(const ProcessKey& process, const StepRange& steps,
             gap(next, part->part.first_call);
         }
         next = part->part.next_call;
-        for (const format::StepSum& sum : block->steps) {
-            visit(sum);
+        if (is_wanted) {
+            visit(*block);
         }
     }
     gap(next, UINT64_MAX);
+}
+
+void Journals::visit_health(const ProcessKey& process, const StepRange& steps, const VisitSums& visit) {
+    const auto known = processes_.find(process);
+    for (size_t i = 0; known != processes_.end() && i < known->second.parts.size(); ++i) {
+        const Part& part = known->second.parts[i];
+        if (steps && !part.part.overlaps(steps->first, steps->second)) {
+            continue;
+        }
+        const Result<format::MarkerBlock> block = read(known->second, part);
+        if (!block) {
+            note(part, block.error());
+        } else if (!block->health.empty()) {
+            visit(*block);
+        }
+    }
 }
 
 }  // namespace titan::analyzer

@@ -58,11 +58,13 @@ class Journals {
     uint64_t visit(const ProcessKey& process, uint64_t from, uint64_t until, const StepRange& steps,
                    const std::function<void(const format::RingImage& image)>& visit);
 
-    // Likewise visit(sum) for each sum of a step, and in between gap(from, until) for calls that no block sums up; the
-    // last gap has no limit.
-    void visit_steps(const ProcessKey& process, const StepRange& steps,
-                     const std::function<void(const format::StepSum& sum)>& visit,
+    // Likewise visit(block) for each block that sums up calls, and in between gap(from, until) for calls that no block
+    // sums up; the last gap has no limit.
+    using VisitSums = std::function<void(const format::MarkerBlock& block)>;
+    void visit_steps(const ProcessKey& process, const StepRange& steps, const VisitSums& visit,
                      const std::function<void(uint64_t from, uint64_t until)>& gap);
+    // Blocks with readings of the machine.
+    void visit_health(const ProcessKey& process, const StepRange& steps, const VisitSums& visit);
 
   private:
     struct Part {

@@ -45,6 +45,8 @@ class SinkOf : public RecordVisitor {
     void health(const HealthRecord& record) override { take(record); }
     void label(const LabelRecord& record) override { take(record); }
     void step(const StepRecord& record) override { take(record); }
+    void step_calls(const StepCallsRecord& record) override { take(record); }
+    void extremes(const ExtremesRecord& record) override { take(record); }
 
   private:
     template <typename Record>

@@ -16,6 +16,9 @@ namespace {
 constexpr FileKind kJournals{"journal", kJournalMagic, kJournalMajor, kJournalMinor, kMaxJournalSections, true};
 constexpr size_t kLeastMarkerBytes = 12;  // one for each of its columns
 constexpr size_t kLeastStepBytes = 8;
+constexpr size_t kLeastCommunicatorBytes = 3;
+constexpr size_t kLeastCallsBytes = 10;
+constexpr size_t kLeastHealthBytes = 10;
 constexpr size_t kLeastProcessBytes = 3;
 constexpr size_t kLeastRowBytes = 8;
 constexpr size_t kBeginningBytes = sizeof(RingHeader) + 64;
@@ -57,6 +60,8 @@ class BlockReader {
                 case JournalTag::kSites: sites(content, block.sites); break;
                 case JournalTag::kMarkers: markers(content, block); break;
                 case JournalTag::kSteps: steps(content, block.steps); break;
+                case JournalTag::kStepCalls: step_calls(content, block); break;
+                case JournalTag::kHealth: health(content, block.health); break;
                 default: continue;  // of a newer minor
             }
             good_ = good_ && content.good();
@@ -98,6 +103,28 @@ class BlockReader {
     static void steps(Unpacker& content, std::vector<StepSum>& steps) {
         steps.resize(content.count(0, kLeastStepBytes));
         code_steps(content, std::span(steps));
+    }
+
+    static void step_calls(Unpacker& content, MarkerBlock& block) {
+        block.communicators.resize(content.count(0, kLeastCommunicatorBytes));
+        for (StepCommunicator& communicator : block.communicators) {
+            content.number(communicator.id);
+            content.number(communicator.size);
+            content.number(communicator.name);
+        }
+        block.calls.resize(content.count(0, kLeastCallsBytes));
+        for (StepCalls& calls : block.calls) {
+            uint64_t place = 0;
+            content.number(place);
+            calls.communicator_id =
+                place == 0 || place > block.communicators.size() ? 0 : block.communicators[place - 1].id;
+        }
+        code_step_calls(content, std::span(block.calls));
+    }
+
+    static void health(Unpacker& content, std::vector<HealthExtremes>& rows) {
+        rows.resize(content.count(0, kLeastHealthBytes));
+        code_health(content, std::span(rows));
     }
 
     BlockRow tickets_{};

@@ -31,6 +31,28 @@ BlockRow row_of(const MarkerRun& run, const StepSums& sums) {
     return row;
 }
 
+// Where a communicator is not in the table, the sums are of an unknown one.
+void write_calls(PackedBytes& packed, const StepSums& sums) {
+    packed.number(sums.communicators.size());
+    for (const StepCommunicator& communicator : sums.communicators) {
+        packed.number(communicator.id);
+        packed.number(communicator.size);
+        packed.number(communicator.name);
+    }
+    packed.number(sums.calls.size());
+    size_t place = 0;
+    for (const StepCalls& calls : sums.calls) {
+        const size_t most = sums.communicators.size();
+        size_t seen = 0;
+        while (seen < most && sums.communicators[place].id != calls.communicator_id) {
+            place = (place + 1) % most;
+            ++seen;
+        }
+        packed.number(seen == most ? 0 : place + 1);
+    }
+    code_step_calls(packed, sums.calls);
+}
+
 bool is_of(const BlockProcess& process, const RingHeader& header) {
     return process.pid == header.pid && process.pid_start_ticks == header.pid_start_ticks &&
            std::memcmp(process.boot_id, header.boot_id, sizeof(process.boot_id)) == 0;
@@ -68,6 +90,15 @@ size_t JournalBlock::pack(const RingHeader& header, const MarkerRun& run, const 
                           const MarkerWords& words) {
     static_assert(kMostBytes <= kMaxSectionRawBytes);
     const size_t most = run.markers.size() < kJournalBlockMarkers ? run.markers.size() : kJournalBlockMarkers;
+    texts_.clear();
+    sites_.clear();
+    text_bytes_ = 0;
+    for (StepCommunicator& communicator : sums.communicators) {
+        communicator.name = text_of(communicator.name, words);
+    }
+    for (HealthExtremes& row : sums.health) {
+        row.name = text_of(row.name, words);
+    }
     const size_t fit = number(run.markers.first(most), words);
     const MarkerRun fitting{run.first_ticket, run.markers.first(fit)};
     row_ = row_of(fitting, sums);
@@ -75,33 +106,31 @@ size_t JournalBlock::pack(const RingHeader& header, const MarkerRun& run, const 
     return fit;
 }
 
+uint32_t JournalBlock::text_of(uint32_t id, const MarkerWords& words) {
+    const size_t known = texts_.all().size();
+    const uint32_t local = texts_.of(id);
+    if (texts_.all().size() != known) {
+        char text[kMostTextBytes];
+        text_bytes_ += words.text(words.context, id, text, sizeof(text)) + 2;
+    }
+    return local;
+}
+
 // A marker brings two texts, and a site whose place is a third.
 size_t JournalBlock::number(std::span<MarkerEntry> markers, const MarkerWords& words) {
-    texts_.clear();
-    sites_.clear();
-    size_t text_bytes = 0;
-    const auto text_of = [&](uint32_t id) {
-        const size_t known = texts_.all().size();
-        const uint32_t local = texts_.of(id);
-        if (texts_.all().size() != known) {
-            char text[kMostTextBytes];
-            text_bytes += words.text(words.context, id, text, sizeof(text)) + 2;
-        }
-        return local;
-    };
     size_t fit = 0;
     while (fit < markers.size() && texts_.all().size() + 3 <= kJournalBlockTexts && !sites_.is_full() &&
-           text_bytes + 3 * kMostTextBytes < kTextRoomBytes) {
+           text_bytes_ + 3 * kMostTextBytes < kTextRoomBytes) {
         MarkerEntry& marker = markers[fit++];
-        marker.name = text_of(marker.name);
-        marker.text = text_of(marker.text);
+        marker.name = text_of(marker.name, words);
+        marker.text = text_of(marker.text, words);
         const size_t known = sites_.all().size();
         const uint32_t site = marker.site;
         marker.site = sites_.of(site);
         if (sites_.all().size() != known) {
             MarkerSiteRecord& row = site_rows_[known];
             row = words.site(words.context, site);
-            row.place = text_of(row.place);
+            row.place = text_of(row.place, words);
         }
     }
     return fit;
@@ -138,6 +167,15 @@ void JournalBlock::write(const RingHeader& header, const MarkerRun& run, const S
         packed.number(sums.steps.size());
         code_steps(packed, sums.steps);
     });
+    if (!sums.calls.empty()) {
+        packed.field(JournalTag::kStepCalls, [&] { write_calls(packed, sums); });
+    }
+    if (!sums.health.empty()) {
+        packed.field(JournalTag::kHealth, [&] {
+            packed.number(sums.health.size());
+            code_health(packed, sums.health);
+        });
+    }
     size_bytes_ = packed.good() ? packed.size_bytes() : 0;
 }
 

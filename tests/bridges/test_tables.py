@@ -16,7 +16,8 @@ import bridge_case
 from bridge_case import REAL, ROOT, package_case, real_python
 
 OPTIONS = {"calls": [], "cuda_calls": ["--cuda-calls"], "work": ["--work"], "markers": ["--markers"],
-           "labels": ["--labels"], "health": ["--health"], "step_sums": ["--step-sums"]}
+           "labels": ["--labels"], "health": ["--health"], "step_sums": ["--step-sums"],
+           "step_calls": ["--step-calls"], "health_extremes": ["--health-extremes"]}
 SAMPLE = re.compile(r'([a-z_]+?)(_sum|_count)?(?:\{(.*)\})? (\S+)')
 
 READ_WITH_DUCKDB = r"""

@@ -203,6 +203,62 @@ class Journal(harness.Case):
         self.assertEqual((row["calls"], row["bytes"]), (len(calls), sum(call["count"] * 4 for call in calls)))
         self.assertEqual([row for row in ours if not 0 < row["host_ns"] < 1e9], [])
         self.assertEqual([row for row in ours if (row["calls_timed_on_gpu"] > 0) != (row["gpu_ns"] > 0)], [])
+        self.assert_calls_of_steps(ours, whole)
+
+    def assert_calls_of_steps(self, sums, whole):
+        """By communicator and operation, of a job that ended well: they add up, and are those of the dump."""
+        ours, theirs = ([row for row in place.show(place.dumps, "--step-calls") if row["step"] >= 0]
+                        for place in (self.place, whole))
+        key = lambda row: (row["rank"], row["step"], row["communicator_name"], row["communicator_size"], row["op"],
+                           row["calls"], row["bytes"])
+        self.assertEqual(sorted(map(key, ours)), sorted(map(key, theirs)))
+        self.assertGreater(len({(row["communicator_name"], row["op"]) for row in ours}), 2)
+        of_step = lambda row: (row["rank"], row["step"])
+        for of in ("calls", "bytes", "calls_timed_on_gpu", "host_ns"):
+            together = {}
+            for row in ours:
+                together[of_step(row)] = together.get(of_step(row), 0) + row[of]
+            for row in sums:
+                if row["step"] >= 0:
+                    self.assertAlmostEqual(together[of_step(row)], row[of], delta=row[of] / 400 + 20)
+        for row in ours:
+            self.assertTrue(0 < row["longest_ns"] < 1e9, row)
+        blocks = [block for file in self.files() for block in titan_decode.read_journal(file.read_bytes())]
+        read, next_call = {}, {}
+        # Blocks overlap where one writer took over from another.
+        for block in sorted(blocks, key=lambda block: (block["rank"], block["calls"][0], -block["calls"][1])):
+            if block["calls"][0] >= next_call.get(block["rank"], 0):
+                next_call[block["rank"]] = block["calls"][1]
+                for row in block["step_calls"]:
+                    of_row = block["rank"], row["step"], row["name"], row["size"], row["op"]
+                    read[of_row] = read.get(of_row, 0) + row["calls"]
+        operations = {name: number for number, name in titan_decode.KINDS.items()}
+        self.assertEqual({key: calls for key, calls in read.items() if key[1] >= 0},
+                         {(*key(row)[:4], operations[row["op"]]): row["calls"] for row in ours})
+        self.assert_summed(ours)
+
+    def assert_summed(self, ours):
+        """The same in `summary` and in SQL."""
+        ask = lambda *command: self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *command],
+                                              self.place.env(preload=False)).stdout
+        rows = [json.loads(line) for line in ask("summary", self.place.dumps, "--no-rings", "--json",
+                                                 "--steps", "100-199").splitlines()]
+        calls = [row for row in rows if row["kind"] in ("GPU", "host")]
+        wanted = [row for row in ours if 100 <= row["step"] <= 199]
+        self.assertEqual(sum(row["calls"] for row in calls), sum(row["calls"] for row in wanted))
+        self.assertEqual(sum(row["bytes"] for row in calls), sum(row["bytes"] for row in wanted))
+        sql = lambda text: [json.loads(line) for line in
+                            ask("sql", self.place.dumps, "--no-rings", "--json", text).splitlines()]
+        parts = sql("SELECT kind, sum(count) AS calls FROM step_parts WHERE step = 150 AND rank = 1 GROUP BY kind")
+        self.assertEqual(sum(row["calls"] for row in parts if row["kind"] != "span"),
+                         sum(row["calls"] for row in ours if row["step"] == 150 and row["rank"] == 1))
+        late = sql("SELECT rank, min(late_ns) AS least, max(late_ns) AS most, max(ranks) AS ranks FROM late_ranks "
+                   "GROUP BY rank")
+        self.assertEqual([(row["rank"], row["ranks"]) for row in late], [(0, 2), (1, 2)])
+        self.assertTrue(all(0 <= row["least"] <= row["most"] < 1e9 for row in late), late)
+        extremes = self.place.show(self.place.dumps, "--health-extremes")
+        self.assertIn("host.memory_available_mib", {row["name"] for row in extremes})
+        self.assertEqual([row for row in extremes if not row["least"] <= row["greatest"]], [])
 
     def test_on_by_default_and_off_where_it_is_not_wanted(self):
         for mib, files in ((0, 0), (None, 1)):

@@ -21,7 +21,8 @@ sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
 import fr_files  # noqa: E402
 
 GOLDEN = harness.ROOT / "tests" / "golden" / "1.0"
-SHOWN = ["cuda-calls", "work", "channels", "markers", "labels", "health", "step-sums"]
+SHOWN = ["cuda-calls", "work", "channels", "markers", "labels", "health", "step-sums", "step-calls",
+         "health-extremes"]
 
 
 @unittest.skipIf(jsonschema is None, "no jsonschema here: install python3-jsonschema")

@@ -342,8 +342,8 @@ def journal_index(ring, *rows, processes=1, process_count=None, row_count=None):
 
 
 def journal_block(ring, markers=None, first=7, count=3, texts=(b"step", b"forward"), sites=((1 << 63 | 5, 2),),
-                  calls=(40, 47), steps=1):
-    """A step, a span that ends in it; or the columns given."""
+                  calls=(40, 47), steps=1, more=()):
+    """A step, a span that ends in it; or the columns given. Then fields of any tag."""
     def field(tag, content):
         return varint(tag) + varint(len(content)) + content
 
@@ -355,7 +355,30 @@ def journal_block(ring, markers=None, first=7, count=3, texts=(b"step", b"forwar
     return (field(1, ring[:4096]) + field(2, b"".join(map(varint, (first, count, *calls)))) +
             field(3, varint(len(texts)) + b"".join(varint(len(text)) + text for text in texts)) +
             field(4, varint(len(sites)) + b"".join(varint(key) + varint(place) for key, place in sites)) +
-            field(5, markers) + field(6, varint(steps) + b"".join(map(varint, (4, 3, 4096, 100, 200, 3, 2000, 900)))))
+            field(5, markers) + field(6, varint(steps) + b"".join(map(varint, (4, 3, 4096, 100, 200, 3, 2000, 900)))) +
+            b"".join(field(tag, b"".join(map(varint, numbers))) for tag, numbers in more))
+
+
+def journal_sums_samples(ring):
+    """Sums by communicator and operation, and readings of the machine."""
+    of = lambda *more: journal_of(journal_block(ring, more=more))
+    communicators, row = (1, 0xabc, 16, 2), (4, 1, 3, 4096, 3, 700, 1500, 1500, 4000)
+    calls = (*communicators, 1, 1, *row)
+    health = (1, 2, 5, 0x7840, 0x8840, 4, 0, 0, 0, 4000, 20)
+    yield "sums.journal", of((7, calls), (8, health)), "read: 3 markers with names and sums"
+    most = (1 << 64) - 1
+    for name, more in (("of-no-communicator", (7, (0, 1, 77, *row))),
+                       ("of-no-operation", (7, (*communicators, 1, 1, 4, 255, *row[2:]))),
+                       ("without-names", (7, (1, 0xabc, 16, 77, *calls[4:]))),
+                       ("that-overflow", (7, (*communicators, 2, 1, 1, 4, 0, 1, 1, *[most] * 14))),
+                       ("of-readings-without-names", (8, (1, 77, *health[2:]))),
+                       ("of-readings-that-are-no-numbers", (8, (1, 2, most, 0xf87f, most, *[most] * 6)))):
+        yield f"sums-{name}.journal", of(more), "read: 3 markers with names and sums"
+    for name, more in (("2-63-communicators", (7, (TWO63,))), ("2-63-rows", (7, (*communicators, TWO63))),
+                       ("more-rows-than-columns", (7, (*communicators, 2, 1, 1, *row))),
+                       ("cut", (7, calls[:-1])), ("2-63-readings", (8, (TWO63, *health[1:]))),
+                       ("more-readings-than-columns", (8, (2, *health[1:]))), ("readings-cut", (8, health[:-1]))):
+        yield f"sums-{name}.journal", of(more), "fit together"
 
 
 def journal_samples(rings):
@@ -383,6 +406,7 @@ def journal_samples(rings):
                         ("no-texts", journal_block(ring, texts=()))):
         yield f"{name}.journal", journal_of(block), "read: 3 markers"
     yield from journal_index_samples(ring)
+    yield from journal_sums_samples(ring)
     yield "bomb.journal", container(b"TITNJRNL", section(1, zstd_frame(repeated=256 << 20),
                                                          256 << 20)), "over the limit"
 

@@ -99,6 +99,7 @@ std::string read_journal(std::span<const unsigned char> file) {
     }
     size_t markers = 0;
     size_t text_bytes = 0;
+    size_t sums = 0;
     std::vector<std::byte> memory;
     std::string problem = index->problems.empty() ? "" : index->problems.front();
     for (const format::JournalPart& part : index->parts) {
@@ -109,13 +110,25 @@ std::string read_journal(std::span<const unsigned char> file) {
             problem = image.error().text();
             continue;
         }
+        sums += block->calls.size() + block->health.size();
+        format::StepCalls all{};
+        for (const format::StepCalls& calls : block->calls) {
+            add_sum(all, calls);
+            sums += all.entered_ticks() == 0 ? 1 : 0;
+        }
+        for (const auto& named : block->communicators) {
+            text_bytes += block->text(named.name).size();
+        }
+        for (const auto& named : block->health) {
+            text_bytes += block->text(named.name).size();
+        }
         image->for_each_marker([&](uint64_t, const format::MarkerEntry& entry) {
             ++markers;
             text_bytes += image->text(entry.name).size() + image->text(image->marker_site(entry.site).place).size();
         });
     }
     return "read: " + std::to_string(markers) + " markers" + (text_bytes != 0 ? " with names" : "") +
-           (problem.empty() ? "" : "; " + problem);
+           (sums != 0 ? " and sums" : "") + (problem.empty() ? "" : "; " + problem);
 }
 
 // Any bytes as the image of stacks in a dump: every report of them, then what a verdict and a digest keep of them.

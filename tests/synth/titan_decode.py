@@ -179,6 +179,49 @@ def journal_markers(columns, count):
     return markers
 
 
+def coarse(number, bits):
+    if number < 1 << bits:
+        return number
+    shift = (number >> bits - 1) - 1
+    return (number - (shift << bits - 1)) << shift
+
+
+def journal_step_calls(content, texts):
+    """Tag 7, as one dictionary for each row."""
+    communicators = [(content.number(), content.signed(), texts[content.number()]) for _ in range(content.number())]
+    rows = [{} for _ in range(content.number())]
+    for row in rows:
+        place = content.number()
+        row["communicator"], row["size"], row["name"] = communicators[place - 1] if place else (0, -1, "")
+    step = entered = 0
+    for row in rows:
+        step = row["step"] = step + content.signed()
+    for key in ("op", "calls", "bytes", "timed_calls"):
+        for row in rows:
+            row[key] = content.number()
+    for key in ("host_ticks", "device_ticks", "longest_ticks"):
+        for row in rows:
+            row[key] = coarse(content.number(), 9)
+    for row in rows:
+        coded = content.number()
+        apart = coarse(coded >> 1, 14)
+        entered = row["entered_ticks"] = (entered + (-apart if coded & 1 else apart)) % (1 << 64)
+    return rows
+
+
+def journal_health(content, texts):
+    rows, step, ticks = [], 0, 0
+    real = lambda: as_double(int.from_bytes(content.number().to_bytes(8, "little"), "big"))
+    for _ in range(content.number()):
+        row = {"name": texts[content.number()], "readings": content.number(), "least": real(), "greatest": real()}
+        for key in ("first_step", "last_step", "least_step", "greatest_step"):
+            step = row[key] = step + content.signed()
+        for key in ("first_ticks", "last_ticks"):
+            ticks = row[key] = ticks + content.signed()
+        rows.append(row)
+    return rows
+
+
 def journal_index(fields):
     """Of each block that follows: what the index says of it."""
     processes, rows = [], []
@@ -213,7 +256,7 @@ def check_indexed(block, row, size):
 
 
 def journal_block(fields):
-    block = {"texts": [""], "markers": [], "steps": []}
+    block = {"texts": [""], "markers": [], "steps": [], "step_calls": [], "health": []}
     count = 0
     for tag, content in fields:
         if tag == 1:
@@ -237,6 +280,10 @@ def journal_block(fields):
                 block["steps"].append(step)
                 for _ in range(7):
                     content.number()
+        elif tag == 7:
+            block["step_calls"] = journal_step_calls(content, block["texts"])
+        elif tag == 8:
+            block["health"] = journal_health(content, block["texts"])
     return block
 
 

@@ -29,9 +29,13 @@ constexpr uint64_t kMillisecond = 1'000'000;
 constexpr int kRanksOfNode = 8;
 constexpr const char* kNames[] = {"",       "",        "loss",      "label", "worth",  "data_loading",
                                   "h2d",    "forward", "attention", "mlp",   "logits", "backward",
-                                  "reduce", "clip",    "optimizer"};
-constexpr uint32_t kLoss = 2, kLabel = 3, kWorth = 4, kFirstSpan = 5;
-constexpr uint32_t kSpans = std::size(kNames) - kFirstSpan;
+                                  "reduce", "clip",    "optimizer", "dp:0",  "tp:0"};
+constexpr format::OpKind kOperations[] = {format::OpKind::kAllGather, format::OpKind::kReduceScatter,
+                                          format::OpKind::kAllReduce, format::OpKind::kBroadcast};
+constexpr size_t kKinds = std::size(kOperations);
+constexpr uint64_t kCallsOfAKind = 25;
+constexpr uint32_t kLoss = 2, kLabel = 3, kWorth = 4, kFirstSpan = 5, kDp = 15;
+constexpr uint32_t kSpans = kDp - kFirstSpan;
 
 struct Options {
     std::string directory;
@@ -88,6 +92,7 @@ class Rank {
 
     std::vector<format::MarkerEntry> markers;
     std::vector<format::StepSum> sums;
+    std::vector<format::StepCalls> calls;  // of each step as many as there are operations
     uint64_t next_marker = 0, next_call = 0;
 
   private:
@@ -120,7 +125,13 @@ class Rank {
         }
         const double loss = 10.0 / (1.0 + static_cast<double>(step_) / 1000);
         add(format::MarkerKind::kMetric, kLoss, std::bit_cast<uint64_t>(loss));
-        sums.push_back({step_, 100, 100 << 20, about(5 * kMillisecond), about(300 * kMillisecond), 100, begun, now_});
+        sums.push_back({step_, kKinds * kCallsOfAKind, 100 << 20, about(5 * kMillisecond), about(300 * kMillisecond),
+                        kKinds * kCallsOfAKind, begun, now_});
+        for (size_t i = 0; i < kKinds; ++i) {
+            const uint64_t late = kCallsOfAKind * about(options_.step_ms * kMillisecond * (i + 1) / 10);
+            calls.push_back({step_, 1 + i % 2, kOperations[i], kCallsOfAKind, 25 << 20, about(kMillisecond),
+                             about(75 * kMillisecond), kCallsOfAKind, about(5 * kMillisecond), begun, late});
+        }
         ++step_;
     }
 
@@ -166,11 +177,14 @@ class Node {
         }
         std::span<format::MarkerEntry> markers(rank.markers);
         std::span<format::StepSum> sums(rank.sums);
+        std::span<format::StepCalls> calls(rank.calls);
         while (!markers.empty() || !sums.empty()) {
-            const auto some = sums.first(std::min<size_t>(sums.size(), format::kJournalBlockSteps));
-            const uint64_t next_call = rank.next_call + 100 * some.size();
-            const size_t packed =
-                block_->pack(rank.header(), {rank.next_marker, markers}, {rank.next_call, next_call, some}, kWords);
+            const auto some = sums.first(std::min<size_t>(sums.size(), format::kJournalBlockCalls / kKinds));
+            format::StepCommunicator communicators[] = {{1, options_.ranks, kDp}, {2, kRanksOfNode, kDp + 1}};
+            const uint64_t next_call = rank.next_call + kKinds * kCallsOfAKind * some.size();
+            const size_t packed = block_->pack(
+                rank.header(), {rank.next_marker, markers},
+                {rank.next_call, next_call, some, calls.first(kKinds * some.size()), communicators}, kWords);
             const size_t before = blocks_.size();
             add_section(format::JournalSection::kBlock, block_->bytes(), blocks_);
             index_->add(rank.header(), block_->row(), blocks_.size() - before);
@@ -178,12 +192,14 @@ class Node {
             rank.next_call = next_call;
             markers = markers.subspan(packed);
             sums = sums.subspan(some.size());
+            calls = calls.subspan(kKinds * some.size());
             if (index_->is_full()) {
                 append();
             }
         }
         rank.markers.clear();
         rank.sums.clear();
+        rank.calls.clear();
     }
 
     void append() {

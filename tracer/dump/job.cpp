@@ -118,6 +118,7 @@ bool enter_process(JobSegment& segment, const Identity& identity, const RingFile
     own->claim.store(0, std::memory_order_relaxed);
     own->journaled.store(0, std::memory_order_relaxed);
     own->journaled_calls.store(0, std::memory_order_relaxed);
+    own->journaled_readings.store(0, std::memory_order_relaxed);
     own->start_ticks = identity.pid_start_ticks;
     own->pid_namespace = identity.pid_namespace;
     if (!copy_text(own->ring_path, sizeof(own->ring_path), ring_file.path)) {

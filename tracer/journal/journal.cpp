@@ -36,6 +36,7 @@ struct Reading {
     uint64_t start_ticks;
     uint64_t next_marker;
     uint64_t next_call;
+    uint64_t next_reading;
     format::ProcessState state;  // as the newest block tells it
 };
 
@@ -160,7 +161,8 @@ class Journal {
         }
         if (reading.start_ticks != process.start_ticks) {
             reading = {process.start_ticks, process.journaled.load(std::memory_order_relaxed),
-                       process.journaled_calls.load(std::memory_order_relaxed), format::ProcessState::kRunning};
+                       process.journaled_calls.load(std::memory_order_relaxed),
+                       process.journaled_readings.load(std::memory_order_relaxed), format::ProcessState::kRunning};
         }
         const bool is_half_fresh = tail_.markers().is_half_fresh(reading.next_marker);
         const bool calls_go_round = tail_.calls().is_half_fresh(reading.next_call);
@@ -168,13 +170,29 @@ class Journal {
             return false;
         }
         const uint64_t fresh = tail_.markers().fresh(reading.next_marker);
-        format::StepSums sums =
-            sum_steps(tail_, reading.next_call, calls_go_round || state != JobState::kRunning, work_->steps);
-        while ((tail_.markers().fresh(reading.next_marker) != 0 || !sums.steps.empty() || tells_end(reading)) &&
-               take(reading, sums)) {
-            sums = {reading.next_call, reading.next_call, {}};
-        }
+        take_all(reading, calls_go_round || state != JobState::kRunning);
         return !all && fresh > tail_.markers().slots() / 4 * 3;
+    }
+
+    void take_all(Reading& reading, bool with_open_steps) {
+        uint64_t next_reading = reading.next_reading;
+        std::span<format::HealthExtremes> health = sum_health(tail_, next_reading, work_->steps);
+        for (;;) {
+            uint64_t next_call = reading.next_call;
+            format::StepSums sums = sum_steps(tail_, next_call, with_open_steps, work_->steps);
+            sums.health = health;
+            const bool has_more =
+                tail_.markers().fresh(reading.next_marker) != 0 || !sums.steps.empty() || tells_end(reading);
+            if (has_more && !take(reading, sums)) {
+                return;
+            }
+            reading.next_call = next_call;
+            if (!has_more) {
+                return;
+            }
+            reading.next_reading = next_reading;
+            health = {};
+        }
     }
 
     // How a process ended is in the header of its last block, which may have nothing else. Of a process that marks
@@ -238,6 +256,7 @@ class Journal {
             if (reading.start_ticks == processes[place].start_ticks && reading.start_ticks != 0) {
                 processes[place].journaled.store(reading.next_marker, std::memory_order_relaxed);
                 processes[place].journaled_calls.store(reading.next_call, std::memory_order_relaxed);
+                processes[place].journaled_readings.store(reading.next_reading, std::memory_order_relaxed);
             }
         }
     }

@@ -55,6 +55,10 @@ bool RingTail::open(const format::JobProcess& process) {
         switch (region.kind) {
             case RegionKind::kMarkers: take_ring(region, cursor, sizeof(MarkerEntry), markers_); break;
             case RegionKind::kCollectives: take_ring(region, cursor, sizeof(format::CollectiveEntry), calls_); break;
+            case RegionKind::kHealth: take_ring(region, cursor, sizeof(format::HealthEntry), health_); break;
+            case RegionKind::kCommunicators:
+                take_table(region, sizeof(format::CommunicatorRecord), communicators_);
+                break;
             case RegionKind::kStringIndex: take_table(region, sizeof(format::StringRecord), index_); break;
             case RegionKind::kStringHeap: take_table(region, 1, heap_); break;
             case RegionKind::kMarkerSites: take_table(region, sizeof(format::MarkerSiteRecord), sites_); break;
@@ -105,6 +109,7 @@ size_t RingTail::read(const TailRing& ring, uint64_t& ticket, Entry* into, size_
 
 template size_t RingTail::read(const TailRing&, uint64_t&, MarkerEntry*, size_t);
 template size_t RingTail::read(const TailRing&, uint64_t&, format::CollectiveEntry*, size_t);
+template size_t RingTail::read(const TailRing&, uint64_t&, format::HealthEntry*, size_t);
 
 template <typename Row>
 Row RingTail::row_of(const RegionDescriptor& table, uint64_t row) {
@@ -128,6 +133,10 @@ size_t RingTail::text(uint32_t id, char* into, size_t capacity_bytes) {
 
 format::MarkerSiteRecord RingTail::site(uint32_t site) {
     return row_of<format::MarkerSiteRecord>(sites_, uint64_t{site} - 1);
+}
+
+format::CommunicatorRecord RingTail::communicator(uint32_t row) {
+    return row_of<format::CommunicatorRecord>(communicators_, row);
 }
 
 format::MarkerWords RingTail::words() {

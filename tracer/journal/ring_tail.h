@@ -32,6 +32,7 @@ class RingTail {
     const format::RingHeader& header() const { return header_; }
     const TailRing& markers() const { return markers_; }
     const TailRing& calls() const { return calls_; }
+    const TailRing& health() const { return health_; }
 
     // Copies complete entries from `ticket` on, and moves `ticket` forward to the first of them: those before are
     // overwritten. Ends at one that is still being written; of one that stays so nobody waits for the end.
@@ -41,6 +42,8 @@ class RingTail {
     bool holds(const TailRing& ring, uint64_t ticket);
 
     format::MarkerWords words();
+    // Zeros where there is none.
+    format::CommunicatorRecord communicator(uint32_t row);
 
   private:
     template <typename Entry>
@@ -54,9 +57,11 @@ class RingTail {
     format::RingHeader header_{};
     TailRing markers_{};
     TailRing calls_{};
+    TailRing health_{};
     format::RegionDescriptor index_{};
     format::RegionDescriptor heap_{};
     format::RegionDescriptor sites_{};
+    format::RegionDescriptor communicators_{};
 };
 
 }  // namespace titan::tracer

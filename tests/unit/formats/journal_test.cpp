@@ -1,15 +1,19 @@
 // Journals: what is packed is what is read; and whatever else lies in the file.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "formats/container/journal_reader.h"
 #include "formats/container/journal_writer.h"
+#include "formats/container/packed_number.h"
 #include "formats/container/section_writer.h"
 #include "formats/ring/journal_image.h"
 
@@ -185,6 +189,170 @@ TEST_CASE("sums of steps") {
     const auto image = image_of(block_of(writer.file, index->parts[0]), memory);
     REQUIRE(image);
     CHECK(image->first_marker() == 0);
+}
+
+TEST_CASE("coarse numbers") {
+    for (uint64_t number = 0; number < 512; ++number) {
+        CHECK(to_coarse(number, 9) == number);
+    }
+    std::mt19937_64 random(3);
+    uint64_t before = 0;
+    for (unsigned shift = 0; shift < 64; ++shift) {
+        for (int i = 0; i < 100; ++i) {
+            const uint64_t number = (random() | uint64_t{1} << 63) >> shift;
+            for (const unsigned bits : {9U, 14U}) {
+                const double read = static_cast<double>(from_coarse(to_coarse(number, bits), bits));
+                CHECK(read ==
+                      doctest::Approx(static_cast<double>(number)).epsilon(1.0 / static_cast<double>(1U << bits)));
+                CHECK(to_coarse(static_cast<uint64_t>(from_coarse(to_coarse(number, bits), bits)), bits) ==
+                      to_coarse(number, bits));
+            }
+        }
+        before = std::max(before, to_coarse(UINT64_MAX >> shift, 9));
+    }
+    CHECK(before < 1U << 15);  // two bytes and a bit
+    CHECK(from_coarse(UINT64_MAX, 9) == UINT64_MAX);
+    CHECK(from_coarse(to_coarse(UINT64_MAX, 14), 14) == UINT64_MAX);
+}
+
+namespace {
+
+bool is_near(uint64_t read, uint64_t written) {
+    return static_cast<double>(read) == doctest::Approx(static_cast<double>(written)).epsilon(0.002);
+}
+
+// As they come from a ring: names are ids there.
+struct RandomSums {
+    std::vector<StepSum> steps;
+    std::vector<StepCalls> calls;
+    std::vector<StepCommunicator> communicators;
+    std::vector<HealthExtremes> health;
+
+    StepSums sums() { return {0, 1000, steps, calls, communicators, health}; }
+};
+
+RandomSums random_sums(uint32_t seed) {
+    std::mt19937_64 random(seed);
+    RandomSums made;
+    made.communicators = {{0xabcdef, 8, 21}, {77, -1, 0}};
+    for (int64_t step = 5; step < 25; ++step) {
+        made.steps.push_back({step, 3, 4096, random(), random(), 3, random(), random()});
+        for (const uint64_t id : {uint64_t{0xabcdef}, uint64_t{77}, uint64_t{0}}) {
+            made.calls.push_back({step, id, static_cast<OpKind>(random() % 40), 1 + random() % 100, random(), random(),
+                                  random(), random() % 100, random(), random(), 0});
+        }
+    }
+    for (uint32_t i = 0; i < 20; ++i) {
+        made.health.push_back(
+            {i == 0 ? 0 : 31 + i, random(), std::bit_cast<double>(random()), 350.5, 7, -1, 5, 9, random(), random()});
+    }
+    return made;
+}
+
+}  // namespace
+
+TEST_CASE("sums by communicator and operation, and readings of the machine") {
+    Writer writer;
+    const RandomSums written = random_sums(9);
+    RandomSums packed = written;
+    writer.sums = packed.sums();
+    CHECK(writer.add(0, random_markers(100, 3)) == 100);
+    const auto index = index_journal(writer.file);
+    REQUIRE(index);
+    CHECK(index->problems.empty());
+    CHECK(index->parts.front().overlaps(24, 24));
+    const MarkerBlock block = block_of(writer.file, index->parts.front());
+    REQUIRE(block.calls.size() == written.calls.size());
+    for (size_t i = 0; i < written.calls.size(); ++i) {
+        CAPTURE(i);
+        const StepCalls& read = block.calls[i];
+        const StepCalls& own = written.calls[i];
+        CHECK(read.is_of(own.communicator_id, own.kind));
+        CHECK(read.step == own.step);
+        CHECK(read.calls == own.calls);
+        CHECK(read.bytes == own.bytes);
+        CHECK(read.timed_calls == own.timed_calls);
+        CHECK(is_near(read.host_ticks, own.host_ticks));
+        CHECK(is_near(read.device_ticks, own.device_ticks));
+        CHECK(is_near(read.longest_ticks, own.longest_ticks));
+        const auto apart = static_cast<int64_t>(read.entered_ticks() - own.entered_ticks());
+        CHECK(std::abs(static_cast<double>(apart)) < 0x1p63 / 0x1p13);
+    }
+    REQUIRE(block.communicators.size() == 2);
+    CHECK(block.communicators[0].size == 8);
+    CHECK(block.text(block.communicators[0].name) == "text 21");
+    CHECK(block.text(block.communicators[1].name).empty());
+    REQUIRE(block.health.size() == written.health.size());
+    for (size_t i = 0; i < written.health.size(); ++i) {
+        CAPTURE(i);
+        const HealthExtremes& read = block.health[i];
+        const HealthExtremes& own = written.health[i];
+        CHECK(block.text(read.name) == (i == 0 ? "" : "text " + std::to_string(31 + i)));
+        CHECK(read.readings == own.readings);
+        CHECK(std::bit_cast<uint64_t>(read.least) == std::bit_cast<uint64_t>(own.least));
+        CHECK(read.greatest == own.greatest);
+        CHECK(std::tie(read.first_step, read.last_step, read.least_step, read.greatest_step) ==
+              std::tie(own.first_step, own.last_step, own.least_step, own.greatest_step));
+        CHECK(std::tie(read.first_ticks, read.last_ticks) == std::tie(own.first_ticks, own.last_ticks));
+    }
+}
+
+TEST_CASE("calls that come later are added up as they come") {
+    CollectiveEntry call{};
+    call.kind = OpKind::kAllReduce;
+    call.datatype = Datatype::kFloat32;
+    call.count = 10;
+    StepCalls all{}, first{}, second{};
+    for (uint64_t i = 0; i < 6; ++i) {
+        call.entered_ticks = 1000 + 100 * i;
+        call.returned_ticks = call.entered_ticks + i;
+        call.gpu_started_ticks = i == 2 ? call.returned_ticks : 0;
+        call.gpu_finished_ticks = i == 2 ? call.returned_ticks + 50 : 0;
+        add_call(all, call);
+        add_call(i < 2 ? first : second, call);
+    }
+    add_sum(first, second);
+    for (const StepCalls& sum : {all, first}) {
+        CHECK(sum.calls == 6);
+        CHECK(sum.bytes == 240);
+        CHECK(sum.host_ticks == 15);
+        CHECK(sum.device_ticks == 50);
+        CHECK(sum.timed_calls == 1);
+        CHECK(sum.longest_ticks == 50);
+        CHECK(sum.entered_ticks() == 1250);
+    }
+    call.flags = kCaptured;
+    add_call(all, call);
+    CHECK(all.calls == 6);
+    all.calls = UINT64_MAX;
+    all.after_ticks = uint64_t{1} << 63;
+    CHECK(all.entered_ticks() == 1000);
+}
+
+// Four kinds of calls in each step; what cannot be foretold is how long they took and when they came.
+TEST_CASE("sums by communicator and operation take few bytes") {
+    std::mt19937_64 random(7);
+    std::vector<StepCommunicator> communicators = {{0x1234567890abcdef, 8, 1}, {0xfedcba0987654321, 64, 2}};
+    std::vector<StepSum> steps;
+    std::vector<StepCalls> calls;
+    const auto about = [&random](uint64_t ticks) { return ticks * (900 + random() % 200) / 1000; };
+    uint64_t now = uint64_t{1} << 50;
+    for (int64_t step = 0; step < 500; ++step, now += about(1'000'000'000)) {
+        steps.push_back({step, 200, 200 << 20, about(5'000'000), about(300'000'000), 200, now, now + 900'000'000});
+        for (uint64_t i = 0; i < 4; ++i) {
+            calls.push_back({step, communicators[i % 2].id, i < 2 ? OpKind::kAllGather : OpKind::kReduceScatter, 50,
+                             50 << 20, about(1'000'000), about(75'000'000), 50, about(2'000'000), now,
+                             50 * about(400'000'000)});
+        }
+    }
+    Writer without, with;
+    without.sums = {0, 0, steps};
+    with.sums = {0, 0, steps, calls, communicators};
+    without.add(0, {});
+    with.add(0, {});
+    const double bytes = static_cast<double>(with.file.size() - without.file.size()) / 500;
+    MESSAGE("of a step: ", static_cast<double>(without.file.size()) / 500, " bytes, and by communicator ", bytes);
+    CHECK(bytes < 30);
 }
 
 TEST_CASE("a block is a ring") {

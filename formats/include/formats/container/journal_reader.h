@@ -48,6 +48,14 @@ struct MarkerBlock {
     std::vector<std::string> texts;
     std::vector<MarkerSiteRecord> sites;
     std::vector<StepSum> steps;
+    std::vector<StepCalls> calls;
+    std::vector<StepCommunicator> communicators;  // names are numbers of texts, as are those of health
+    std::vector<HealthExtremes> health;
+
+    // Empty: none.
+    std::string text(uint32_t number) const {
+        return number == 0 || number > texts.size() ? std::string() : texts[number - 1];
+    }
 };
 
 inline constexpr uint32_t kMaxJournalSections = 1 << 24;

@@ -28,11 +28,15 @@ struct MarkerRun {
     std::span<MarkerEntry> markers;
 };
 
-// Sums of steps, of the calls with these tickets. A step may be in several.
+// Sums of steps, of the calls with these tickets. A step may be in several. Names are ids of texts, and become numbers
+// in the block.
 struct StepSums {
     uint64_t first_call;
     uint64_t next_call;
     std::span<StepSum> steps;
+    std::span<StepCalls> calls{};
+    std::span<StepCommunicator> communicators{};  // of the calls
+    std::span<HealthExtremes> health{};
 };
 
 // Numbers within a block for numbers of the ring, in the order in which they come.
@@ -55,7 +59,7 @@ class LocalNumbers {
 // Lives in zeroed memory of its own: too large for a stack.
 class JournalBlock {
   public:
-    // Packs the sums and the first of the markers; returns how many of these fit, and renumbers them.
+    // Packs the sums and the first of the markers; returns how many of these fit, and renumbers them and the sums.
     size_t pack(const RingHeader& header, const MarkerRun& run, const StepSums& sums, const MarkerWords& words);
     // Empty where it could not be packed.
     std::span<const unsigned char> bytes() const { return {bytes_, size_bytes_}; }
@@ -63,6 +67,7 @@ class JournalBlock {
     const BlockRow& row() const { return row_; }
 
   private:
+    uint32_t text_of(uint32_t id, const MarkerWords& words);
     size_t number(std::span<MarkerEntry> markers, const MarkerWords& words);
     void write(const RingHeader& header, const MarkerRun& run, const StepSums& sums, const MarkerWords& words);
 
@@ -70,6 +75,7 @@ class JournalBlock {
     LocalNumbers<kJournalBlockTexts> texts_;
     LocalNumbers<kJournalBlockSites> sites_;
     MarkerSiteRecord site_rows_[kJournalBlockSites];
+    size_t text_bytes_;
     BlockRow row_;
     size_t size_bytes_;
     unsigned char bytes_[kMostBytes];

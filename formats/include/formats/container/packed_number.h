@@ -2,6 +2,7 @@
 // are zigzag.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -23,6 +24,24 @@ constexpr size_t write_varint(uint64_t value, unsigned char* into) {
 }
 
 constexpr uint64_t unzigzag(uint64_t coded) { return coded >> 1 ^ ((coded & 1) != 0 ? UINT64_MAX : 0); }
+
+// A number by its highest bits: exact below 2^bits, else to half of one part in 2^(bits - 1). As a small number.
+constexpr uint64_t to_coarse(uint64_t value, unsigned bits) {
+    const auto width = static_cast<unsigned>(std::bit_width(value));
+    if (width <= bits) {
+        return value;
+    }
+    const unsigned shift = width - bits;
+    return (uint64_t{shift} << (bits - 1)) + (value >> shift) + (value >> (shift - 1) & 1);
+}
+constexpr uint64_t from_coarse(uint64_t coded, unsigned bits) {
+    if (coded < uint64_t{1} << bits) {
+        return coded;
+    }
+    const uint64_t shift = (coded >> (bits - 1)) - 1;
+    const uint64_t top = coded - (shift << (bits - 1));
+    return shift > 64 - bits ? UINT64_MAX : top << shift;
+}
 
 namespace packed {
 // Signed numbers of any width as 64 bits, and back.

@@ -45,12 +45,14 @@ struct JobProcess {
     std::atomic<uint32_t> claim;  // pid of the process that writes the dead one's dump
     uint64_t start_ticks;
     uint64_t pid_namespace;
-    // Markers, and calls summed up step by step, with tickets below these are in the journal, or lost.
+    // Markers, calls summed up step by step, and readings of the machine with tickets below these are in the journal,
+    // or lost.
     std::atomic<uint64_t> journaled;
     std::atomic<uint64_t> journaled_calls;
+    std::atomic<uint64_t> journaled_readings;
     char ring_path[208];  // empty: in private memory, or too long to tell
 };
-static_assert(sizeof(JobProcess) == 256);
+static_assert(sizeof(JobProcess) == 264);
 
 // Same protocol as a ring's slot: odd while it is written.
 struct JobRequestSlot {

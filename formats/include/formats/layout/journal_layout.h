@@ -34,6 +34,9 @@ enum class JournalTag : uint8_t {
     kSites = 4,    // count, then of each its key and the text of its place
     kMarkers = 5,  // columns (marker_columns.h)
     kSteps = 6,    // number of steps, then of each its sum (step_columns.h)
+    kStepCalls = 7,  // communicators: count, then of each its id, size, and the text of its name; number of sums by
+                     // communicator and operation, then their columns (step_columns.h)
+    kHealth = 8,     // number of readings of the machine with other values, then of each its extremes (step_columns.h)
 };
 
 // Fields of an index, in this order.
@@ -47,6 +50,11 @@ inline constexpr uint32_t kJournalBlockMarkers = 1 << 12;
 inline constexpr uint32_t kJournalBlockTexts = 1 << 12;
 inline constexpr uint32_t kJournalBlockSites = 1 << 11;
 inline constexpr uint32_t kJournalBlockSteps = 1 << 10;
+inline constexpr uint32_t kJournalBlockCalls = 1 << 11;  // sums by communicator and operation
+inline constexpr uint32_t kJournalCommunicators = 1 << 8;
+inline constexpr uint32_t kJournalHealthNames = 1 << 7;
+// Of one step.
+inline constexpr uint32_t kJournalStepCalls = 24;
 
 // "node7-1f2e3d4c.3.journal": the fourth file of a node in this attempt. The part behind the host is of its boot. What
 // a host's name may not have in a file's becomes "_".
