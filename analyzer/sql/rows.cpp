@@ -28,7 +28,15 @@ bool compares(const T& left, int op, const T& right) {
     }
 }
 
-// The same of cells that SQL calls equal, and of no others: 1 and 1.0 are.
+// As numbers of 64 bits are rounded where they are compared with fractions.
+int or_equal(int op) {
+    return op == SQLITE_INDEX_CONSTRAINT_LT   ? SQLITE_INDEX_CONSTRAINT_LE
+           : op == SQLITE_INDEX_CONSTRAINT_GT ? SQLITE_INDEX_CONSTRAINT_GE
+                                              : op;
+}
+
+}  // namespace
+
 std::pair<Cell::Kind, uint64_t> identity_of(const Cell& cell) {
     switch (cell.kind) {
         case Cell::Kind::kNull: break;
@@ -43,15 +51,6 @@ std::pair<Cell::Kind, uint64_t> identity_of(const Cell& cell) {
     }
     return {Cell::Kind::kNull, 0};
 }
-
-// As numbers of 64 bits are rounded where they are compared with fractions.
-int or_equal(int op) {
-    return op == SQLITE_INDEX_CONSTRAINT_LT   ? SQLITE_INDEX_CONSTRAINT_LE
-           : op == SQLITE_INDEX_CONSTRAINT_GT ? SQLITE_INDEX_CONSTRAINT_GE
-                                              : op;
-}
-
-}  // namespace
 
 uint64_t Condition::hash() const { return value.kind == Cell::Kind::kText ? hash_of(text) : hash_of(value.number()); }
 
@@ -119,11 +118,15 @@ bool SqlRows::meets(const Cell& cell, const Condition& condition) const {
     return !numbers || compares(cell.number(), or_equal(condition.op), wanted.number());
 }
 
+bool SqlRows::meets(const std::function<Json(size_t)>& cell, const std::vector<Condition>& conditions) {
+    return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
+        return meets(cell_of(cell(condition.column), columns_[condition.column]), condition);
+    });
+}
+
 void SqlRows::add(const std::function<Json(size_t)>& cell, const std::vector<Condition>& conditions) {
-    for (const Condition& condition : conditions) {
-        if (!meets(cell_of(cell(condition.column), columns_[condition.column]), condition)) {
-            return;
-        }
+    if (!meets(cell, conditions)) {
+        return;
     }
     for (const size_t column : wanted_) {
         cells_[column].push_back(cell_of(cell(column), columns_[column]));

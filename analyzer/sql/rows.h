@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "table.h"
@@ -42,6 +43,9 @@ struct Condition {
 
 inline constexpr uint64_t kHashOfNothing = 1;
 
+// The same of cells of a table that SQL calls equal, and of no others: 1 and 1.0 are.
+std::pair<Cell::Kind, uint64_t> identity_of(const Cell& cell);
+
 struct OrderColumn {
     size_t column;
     bool descending;
@@ -53,6 +57,9 @@ class SqlRows {
     SqlRows(const std::vector<SqlColumn>& columns, uint64_t wanted);
 
     static constexpr uint64_t bit_of(size_t column) { return uint64_t{1} << (column < 63 ? column : 63); }
+    // Whether the row meets the conditions.
+    bool meets(const std::function<Json(size_t column)>& cell, const std::vector<Condition>& conditions);
+    Cell cell_of(const Json& value, const SqlColumn& column);
     // Adds the row if it meets the conditions, which are about wanted columns.
     void add(const std::function<Json(size_t column)>& cell, const std::vector<Condition>& conditions);
 
@@ -68,7 +75,6 @@ class SqlRows {
     std::vector<uint32_t> ordered_by(const std::vector<OrderColumn>& columns) const;
 
   private:
-    Cell cell_of(const Json& value, const SqlColumn& column);
     uint32_t place_of(std::string_view text);
     bool meets(const Cell& cell, const Condition& condition) const;
     bool is_before(uint32_t row, uint32_t other, const std::vector<OrderColumn>& columns) const;

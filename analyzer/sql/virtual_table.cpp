@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "grouped_rows.h"
 #include "rows.h"
 
 namespace titan::analyzer {
@@ -42,9 +43,10 @@ constexpr int kNoRank = INT32_MIN;
 // A join comes back for each row of what it is joined with; who reads a table twice in one query does not.
 constexpr uint64_t kVisitsOfAJoin = 3;
 
+template <typename Rows>
 class FillRows : public RowSink {
   public:
-    FillRows(SqlRows& rows, const std::vector<Condition>& conditions, const QueryBudget& budget, uint64_t most_bytes)
+    FillRows(Rows& rows, const std::vector<Condition>& conditions, const QueryBudget& budget, uint64_t most_bytes)
         : rows_(rows), conditions_(conditions), budget_(budget), most_bytes_(most_bytes) {}
 
     void add(const std::function<Json(size_t)>& cell) override {
@@ -58,7 +60,7 @@ class FillRows : public RowSink {
     }
 
   private:
-    SqlRows& rows_;
+    Rows& rows_;
     const std::vector<Condition>& conditions_;
     const QueryBudget& budget_;
     uint64_t most_bytes_;
@@ -105,9 +107,9 @@ RowSteps steps_of(const SqlTable& table, const std::vector<Condition>& condition
 }
 
 // All of the rows that are wanted and meet the conditions.
-SqlRows read_all(const SqlTable& table, const Wanted& wanted, const std::vector<Condition>& conditions,
-                 const QueryBudget& budget, uint64_t most_bytes) {
-    SqlRows rows(table.columns(), wanted.columns);
+template <typename Rows>
+void read_all(const SqlTable& table, const Wanted& wanted, const std::vector<Condition>& conditions,
+              const QueryBudget& budget, uint64_t most_bytes, Rows& rows) {
     FillRows sink(rows, conditions, budget, most_bytes);
     const RowSteps steps = steps_of(table, conditions);
     for (size_t block = 0; block < table.blocks(); ++block) {
@@ -116,7 +118,6 @@ SqlRows read_all(const SqlTable& table, const Wanted& wanted, const std::vector<
             table.read(block, steps, sink);
         }
     }
-    return rows;
 }
 
 // Rows that a query comes back to, all that there are or those of a rank; found by the columns that it asks for.
@@ -171,7 +172,8 @@ class KeptRows {
         const uint64_t most_bytes = budget.most_bytes() / 4;
         std::shared_ptr<Kept> fresh;
         try {
-            fresh = std::make_shared<Kept>(Kept{read_all(table, wanted, {}, budget, most_bytes)});
+            fresh = std::make_shared<Kept>(Kept{SqlRows(table.columns(), wanted.columns)});
+            read_all(table, wanted, {}, budget, most_bytes, fresh->rows);
         } catch (const LimitReached&) {
             budget.check_time();
             too_much_ = true;
@@ -233,6 +235,7 @@ struct Cursor : sqlite3_vtab_cursor {
     void start(const Plan& plan, sqlite3_value** values) {
         rows_ = nullptr;
         chosen_ = nullptr;
+        grouped_ = nullptr;
         at_ = number_ = next_block_ = 0;
         wanted_ = {plan.columns};
         at_end_ = false;
@@ -243,7 +246,7 @@ struct Cursor : sqlite3_vtab_cursor {
             return;
         }
         if (!plan.order.empty()) {
-            read_ordered(plan.order);
+            read_grouped(plan.order);
         } else if (const auto found = from_.kept.find(table_, wanted_, from_.budget)) {
             kept_ = found->in;
             rows_ = &kept_->rows;
@@ -257,7 +260,9 @@ struct Cursor : sqlite3_vtab_cursor {
     void advance() {
         ++number_;
         ++at_;
-        if (chosen_ != nullptr) {
+        if (grouped_ != nullptr) {
+            at_end_ = !grouped_->next();
+        } else if (chosen_ != nullptr) {
             at_end_ = at_ >= chosen_->size();
         } else if (at_ >= rows_->count()) {
             open_next_block();
@@ -266,8 +271,13 @@ struct Cursor : sqlite3_vtab_cursor {
 
     bool at_end() const { return at_end_; }
     int64_t number() const { return static_cast<int64_t>(number_); }
-    const Cell& cell(size_t column) const { return rows_->at(chosen_ != nullptr ? (*chosen_)[at_] : at_, column); }
-    const std::string& text(const Cell& cell) const { return rows_->text(cell); }
+    const Cell& cell(size_t column) const {
+        return grouped_ != nullptr ? grouped_->at(column)
+                                   : rows_->at(chosen_ != nullptr ? (*chosen_)[at_] : at_, column);
+    }
+    const std::string& text(const Cell& cell) const {
+        return grouped_ != nullptr ? grouped_->text(cell) : rows_->text(cell);
+    }
 
   private:
     // A value of another type than the column is left to SQLite, which knows what compares with what.
@@ -321,13 +331,10 @@ struct Cursor : sqlite3_vtab_cursor {
     }
 
     // SQLite would sort what it groups row by row, which takes several times as long and as much memory.
-    void read_ordered(const std::vector<OrderColumn>& columns) {
-        block_ = std::make_unique<SqlRows>(
-            read_all(table_, wanted_, wanted_.conditions, from_.budget, from_.budget.most_bytes()));
-        rows_ = block_.get();
-        ordered_ = block_->ordered_by(columns);
-        chosen_ = &ordered_;
-        at_end_ = ordered_.empty();
+    void read_grouped(const std::vector<OrderColumn>& columns) {
+        grouped_ = std::make_unique<GroupedRows>(table_.columns(), wanted_.columns, columns);
+        read_all(table_, wanted_, wanted_.conditions, from_.budget, from_.budget.most_bytes(), *grouped_);
+        at_end_ = !grouped_->rewind();
     }
 
     VirtualTable& from_;
@@ -337,8 +344,8 @@ struct Cursor : sqlite3_vtab_cursor {
     std::unique_ptr<SqlRows> block_;
     std::shared_ptr<const Kept> kept_;
     const SqlRows* rows_ = nullptr;
-    std::vector<uint32_t> ordered_;
-    const std::vector<uint32_t>* chosen_ = nullptr;  // of kept or ordered rows
+    std::unique_ptr<GroupedRows> grouped_;
+    const std::vector<uint32_t>* chosen_ = nullptr;  // of kept rows
     size_t at_ = 0;
     size_t number_ = 0;
     bool at_end_ = true;

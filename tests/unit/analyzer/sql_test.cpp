@@ -212,6 +212,16 @@ TEST_CASE("groups that a table makes by itself are those of SQLite") {
         }
         CHECK_MESSAGE(rows == asked.rows(fmt::format("SELECT {} {} ORDER BY 2, 3, 4, 1", what, hidden)), columns);
     }
+    for (const char* all : {"group_concat(op), group_concat(coalesce(host_ns, -1)), group_concat(entered_realtime_ns), "
+                            "group_concat(span), group_concat(communicator) FROM calls GROUP BY {}rank ORDER BY {}rank",
+                            "group_concat(coalesce(value + 0.0, 'none')), group_concat(coalesce(weight, 'no weight')), "
+                            "group_concat(name), group_concat(ticks) FROM markers GROUP BY {}marker ORDER BY {}marker",
+                            "group_concat(duration_ns), group_concat(bus_bytes), group_concat(value) FROM parts "
+                            "GROUP BY {}kind ORDER BY {}kind"}) {
+        const std::string rows = asked.rows("SELECT " + fmt::format(fmt::runtime(all), "", ""));
+        CHECK(rows.size() > 100);
+        CHECK(rows == asked.rows("SELECT " + fmt::format(fmt::runtime(all), "+", "+")));
+    }
     // Steps are whole numbers there, and metrics are not.
     CHECK(asked.rows("SELECT count(*) FROM (SELECT DISTINCT value FROM markers)") ==
           asked.rows("SELECT count(*) FROM (SELECT DISTINCT +value FROM markers)"));
@@ -248,6 +258,19 @@ TEST_CASE("a query stops at its limits") {
                      "SELECT i FROM n ORDER BY -i LIMIT 10000000")
               .find("stopped at 8 MiB") == 0);
     CHECK(small.rows("SELECT count(*) FROM calls") == "120 \n");
+}
+
+// As cells they would take 16 bytes a column: 9 MiB.
+TEST_CASE("grouped rows take few bytes") {
+    constexpr uint64_t kCalls = 65536;
+    Asked small({.most_s = 60, .most_mib = 6}, kCalls);
+    const uint64_t sum = kCalls / 2 * (kCalls - 1);
+    CHECK(
+        small.rows("SELECT communicator_name, count(*), sum(count), sum(seq) FROM calls GROUP BY communicator_name") ==
+        fmt::format("\"world\" {} {} {} \n", 3 * kCalls, 3 * sum, 3 * sum));
+    CHECK(
+        small.wrong("SELECT seq, rank, min(count), min(step) FROM calls GROUP BY seq, rank").find("stopped at 6 MiB") ==
+        0);
 }
 
 TEST_CASE("tables and views say what they are") {
