@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "decode_metrics.h"
@@ -27,14 +28,20 @@ class RecordLister : public RecordVisitor {
         : options_(options), filter_(filter), listing_(listing), write_(write) {}
 
     void list(const ProcessRecords& records) {
-        NewestLines lines(options_.last, write_);
-        lines_ = &lines;
         const bool calls = options_.kind() == RecordKind::kCollective;
         if (calls && !options_.json && !options_.table.csv && !records.process().source.is_flight_recorder) {
             for (const std::string& problem : records.sites().problems()) {
                 write_(fmt::format("{:>5}  {}\n", records.rank(), problem));
             }
         }
+        // What is not wanted costs only the reading.
+        counts_ = options_.last != 0;
+        count_ = 0;
+        if (counts_) {
+            records.visit(options_.kind(), *this, options_.steps);
+            counts_ = false;
+        }
+        dropped_ = count_ - std::min<uint64_t>(count_, options_.last);
         const format::RingLosses losses = records.visit(options_.kind(), *this, options_.steps);
         listing_.end_part();
         const bool markers = options_.kind() == RecordKind::kMarker;
@@ -104,7 +111,15 @@ class RecordLister : public RecordVisitor {
 
     template <typename Record, typename MakeCells>
     void add(const Record& record, const MakeCells& cells) {
-        options_.json ? lines_->add(json_of(record).dump() + "\n") : listing_.add(cells());
+        if (counts_) {
+            ++count_;
+        } else if (dropped_ != 0) {
+            --dropped_;
+        } else if (options_.json) {
+            write_(json_of(record).dump() + "\n");
+        } else {
+            listing_.add(cells());
+        }
     }
 
     static Cells work_cells(const WorkRecord& record) {
@@ -315,7 +330,9 @@ class RecordLister : public RecordVisitor {
     ShowFilter& filter_;
     Listing& listing_;
     const std::function<void(const std::string&)>& write_;
-    NewestLines* lines_ = nullptr;
+    bool counts_ = false;
+    uint64_t count_ = 0;
+    uint64_t dropped_ = 0;  // so many of those that come are not among the newest
     std::vector<std::string> notes_;
 };
 

@@ -1,9 +1,7 @@
 // Lists records, for people or as JSON Lines, as they come from the files: one process at a time.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -42,31 +40,6 @@ struct ShowOptions {
         return kind() == RecordKind::kMarker || kind() == RecordKind::kStep || kind() == RecordKind::kStepCalls ||
                kind() == RecordKind::kExtremes;
     }
-};
-
-// The newest lines of a listing, written when it ends. Most 0: all.
-class NewestLines {
-  public:
-    NewestLines(size_t most, const std::function<void(const std::string&)>& write) : most_(most), write_(write) {}
-    NewestLines(const NewestLines&) = delete;
-    NewestLines& operator=(const NewestLines&) = delete;
-    ~NewestLines() { std::for_each(lines_.begin(), lines_.end(), write_); }
-
-    void add(std::string line) {
-        if (most_ == 0) {
-            write_(line);
-            return;
-        }
-        lines_.push_back(std::move(line));
-        if (lines_.size() > most_) {
-            lines_.pop_front();
-        }
-    }
-
-  private:
-    size_t most_;
-    const std::function<void(const std::string&)>& write_;
-    std::deque<std::string> lines_;
 };
 
 struct Shown {
