@@ -107,7 +107,7 @@ class JsonSchema(harness.Case):
         self.check("show", "show", GOLDEN / "dumps", "--no-rings")
         for kind in SHOWN:
             shown = [self.check(f"show-{kind}", "show", directory, f"--{kind}", "--no-rings", least=0)
-                     for directory in (mixed, GOLDEN / "dumps", GOLDEN / "markers")]
+                     for directory in (mixed, GOLDEN / "dumps", GOLDEN / "markers", GOLDEN / "steps")]
             self.assertTrue(any(shown), kind)
 
     def test_flight_recorder(self):

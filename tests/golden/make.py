@@ -88,6 +88,16 @@ def markers(place, into):
             shutil.copy(path, into / name)
 
 
+def steps(place, into):
+    """A job that ended well, of which the journal alone is left: an index, sums of steps, readings of the machine."""
+    readings = {"TITANTRACE_JOURNAL_MIB": 32, "TITANTRACE_JOURNAL_S": 3600, "TITANTRACE_DUMP_ON": "none"}
+    for rank in job(place, "--steps", "6", **readings):
+        assert rank.wait() == 0, rank.stderr
+    (into / "steps").mkdir()
+    for path in (place.dumps / RUN / "0").glob("*.journal"):
+        shutil.copy(path, into / "steps")
+
+
 def main():
     arguments = sys.argv[1:]
     build = harness.ROOT / "build"
@@ -96,7 +106,7 @@ def main():
     harness.BUILD = build
     into = pathlib.Path(arguments[0])
     (into / "digests").mkdir(parents=True)
-    for write in (dumps_of_a_hang, ring_of_a_dead, markers):
+    for write in (dumps_of_a_hang, ring_of_a_dead, markers, steps):
         place = harness.Place()
         try:
             write(place, into)

@@ -27,6 +27,12 @@ FIELDS = {
     "--markers": "rank ticket marker name value text span parent task reduction weight relative_step begun_ticks depth "
     "step thread ticks",
     "--health": "rank ticket name value first_value since_step since_ticks ticks",
+    "--step-sums": "rank step calls bytes host_ns gpu_ns calls_timed_on_gpu first_entered_realtime_ns "
+    "last_ended_realtime_ns",
+    "--step-calls": "rank step communicator communicator_name communicator_size op calls bytes host_ns gpu_ns "
+    "calls_timed_on_gpu longest_ns mean_entered_realtime_ns",
+    "--health-extremes": "rank name readings least least_step greatest greatest_step first_step last_step "
+    "first_realtime_ns last_realtime_ns",
     "--channels": "rank ticket collective channel role channel_state peer steps steps_done started_ticks updated_ticks",
 }
 
@@ -79,9 +85,12 @@ def read(analyze, place):
     shows = {f"show {option}".strip(): ["show", place, "--json", "--no-rings", *option.split()] for option in FIELDS}
     others = {"stacks": ["stacks", place, "--json", "--no-rings"], "verdict": [place, "--json", "--no-rings"]}
     samples = {"samples": ["stacks", place, "--folded", "-", "--no-rings"]}
+    journaled = {name: shows[name] for name in shows if re.search("markers|step|extremes", name)}
     # One ring or rank is no job, digests do not hold all calls in full, and journals hold markers alone.
-    for name, command in {"dumps": {**shows, **others, **samples}, "digests": others, "ring": shows, "markers": shows,
-                          "journal": {"show --markers": shows["show --markers"]}}[place.name].items():
+    recorded = {name: command for name, command in shows.items() if not re.search("step|extremes", name)}
+    for name, command in {"dumps": {**recorded, **others, **samples}, "digests": others, "ring": recorded,
+                          "markers": recorded, "journal": {"show --markers": shows["show --markers"]},
+                          "steps": journaled}[place.name].items():
         try:
             text = run([analyze, *command], (0, 1)).stdout
         except Refused as why:
@@ -154,7 +163,7 @@ def check_first_reader(analyze, place, expected):
 def check_second_reader(decode, place, expected):
     """What it knows of the same lines; whether it could unpack them."""
     problems = []
-    if place.name == "journal":  # tests/e2e/test_journal.py compares both readers
+    if place.name in ("journal", "steps"):  # tests/e2e/test_journal.py compares both readers
         return problems, ""
     for option in FIELDS:
         wanted = expected.get(f"show {option}".strip())
