@@ -26,6 +26,7 @@ examples:
   titan-analyze timeline dumps/                          then open timeline.perfetto-trace at https://ui.perfetto.dev
   titan-analyze timeline dumps/ --around-hang 10 -o hang.perfetto-trace
   titan-analyze timeline dumps/ --rank 0-7 --steps 400-410
+  titan-analyze timeline dumps/ --overview --steps 400-410     all steps at low detail, and these in full
   titan-analyze timeline dumps/ --with profiler/*.json   traces of PyTorch's profiler, on the same clock: writes
                                                          timeline.perfetto-trace.manifest.json, and says how to pack
                                                          all of them for Perfetto (v58 and later)
@@ -138,6 +139,10 @@ Command timeline_command(CommandLine& app) {
     add_run(command, arguments->common);
     add_ranks(command, arguments->ranks);
     add_steps(command, arguments->steps);
+    command.flag(
+        "--overview", arguments->options.overview,
+        "the whole run at low detail: groups of steps, what a step of each is made of, metrics; with --steps or "
+        "--around-hang, these in full");
     command.option("--around-hang", arguments->around_hang_s, "only this many seconds before and after the hang began")
         .between(0.001, 1e6);
     command.option("--limit-mb", arguments->limit_mb, "approximate size of the file: the oldest slices are left out")

@@ -59,7 +59,7 @@ void ProcessTimeline::collect(const ProcessRecords& records) {
     }
     for (const RecordKind kind :
          {RecordKind::kMarker, RecordKind::kCollective, RecordKind::kCudaCall, RecordKind::kHealth}) {
-        records.visit(kind, *this);
+        records.visit(kind, *this, options_.steps);
     }
     const int64_t end_ns = std::max(options_.end_ns, newest_marker_ns_);
     // If the process has ended, its newest step did not go on for longer than its last record.

@@ -41,6 +41,7 @@ class ProcessTimeline : public RecordVisitor {
   public:
     struct Options {
         TimeWindow window;
+        StepRange steps;  // that lie in it, where only some are wanted
         uint64_t most_bytes = UINT64_MAX;
         std::function<int64_t(int64_t realtime_ns)> common_ns;
         int64_t end_ns = 0;  // of the record: slices that are open end here

@@ -8,10 +8,16 @@
 #include "diagnose.h"
 #include "host/words.h"
 #include "named_stacks.h"
+#include "overview.h"
 #include "perfetto_format.h"
 
 namespace titan::analyzer {
 namespace {
+
+// Of an overview: about so many bytes a group takes of the file.
+constexpr uint64_t kBytesOfGroup = 700;
+constexpr size_t kLeastGroups = 20;
+constexpr size_t kMostGroups = 500;
 
 // When a process was in some of these steps, on its own clock.
 class StepWindow : public RecordVisitor {
@@ -63,7 +69,13 @@ class Writer {
         }
         write_verdict();
         for (size_t i = 0; i < wanted.size(); ++i) {
-            write_process(*wanted[i], options_.most_bytes / wanted.size());
+            const Process& process = *wanted[i];
+            const Result<ProcessRecords> records = reader_.open(process);
+            if (records) {
+                write_process(process, *records, options_.most_bytes / wanted.size());
+            } else {
+                timeline_.notes.push_back(fmt::format("rank {}: {}", process.rank, records.error().text()));
+            }
             if (options_.progress) {
                 options_.progress(i + 1, wanted.size());
             }
@@ -124,22 +136,58 @@ class Writer {
         return is_of_run ? std::optional(static_cast<uint32_t>(&process - first)) : std::nullopt;
     }
 
-    void write_process(const Process& process, uint64_t most_bytes) {
-        const Result<ProcessRecords> records = reader_.open(process);
-        if (!records) {
-            timeline_.notes.push_back(fmt::format("rank {}: {}", process.rank, records.error().text()));
+    void write_process(const Process& process, const ProcessRecords& records, uint64_t most_bytes) {
+        const std::optional<uint32_t> index = index_of(process);
+        const auto common_ns = [this, index](int64_t ns) { return index ? timing_.clocks.common_ns(*index, ns) : ns; };
+        std::optional<Overview> overview;
+        if (options_.overview) {
+            overview.emplace(std::clamp<size_t>(most_bytes / kBytesOfGroup, kLeastGroups, kMostGroups), common_ns);
+            overview->collect(run_, records);
+        }
+        const bool in_full = !options_.overview || options_.steps || options_.around_hang_ns;
+        std::optional<ProcessTimeline> drawn;
+        if (in_full) {
+            draw(process, records, most_bytes, common_ns, drawn);
+        }
+        if (!drawn && (!overview || overview->empty())) {
+            if (!in_full) {
+                timeline_.notes.push_back(fmt::format("rank {} has no steps on record", process.rank));
+            }
             return;
         }
-        const std::optional<uint32_t> index = index_of(process);
+        const uint64_t id = next_track_++;
+        const std::string role = records.role().empty() ? "" : records.role() + " ";
+        format_.process(id, fmt::format("{}rank {} on {}, pid {}", role, process.rank, process.host, process.pid));
+        if (overview && !overview->empty()) {
+            count(overview->write(format_, id, next_track_));
+        }
+        if (drawn) {
+            count(drawn->write(id, next_track_));
+        }
+        ++timeline_.processes;
+    }
+
+    void count(const TimelineCounts& counts) {
+        timeline_.counts.slices += counts.slices;
+        timeline_.counts.joined += counts.joined;
+        timeline_.counts.instants += counts.instants;
+        timeline_.counts.values += counts.values;
+        timeline_.counts.left_out += counts.left_out;
+    }
+
+    // All that it did, or what it did in the wanted steps.
+    void draw(const Process& process, const ProcessRecords& records, uint64_t most_bytes,
+              const std::function<int64_t(int64_t)>& common_ns, std::optional<ProcessTimeline>& drawn) {
         ProcessTimeline::Options options;
-        options.common_ns = [&](int64_t ns) { return index ? timing_.clocks.common_ns(*index, ns) : ns; };
+        options.common_ns = common_ns;
         options.window = window_;
+        options.steps = options_.steps;
         options.most_bytes = most_bytes;
         options.end_ns = options.common_ns(std::max(process.ending.seen_ns, process.now_ns));
         if (options_.steps) {
             StepWindow steps(*options_.steps);
-            records->visit(RecordKind::kMarker, steps, options_.steps);
-            records->visit(RecordKind::kCollective, steps);
+            records.visit(RecordKind::kMarker, steps, options_.steps);
+            records.visit(RecordKind::kCollective, steps);
             const std::optional<TimeWindow> found = steps.found();
             if (!found) {
                 timeline_.notes.push_back(fmt::format("rank {} has none of these steps on record", process.rank));
@@ -153,19 +201,9 @@ class Writer {
                 return;
             }
         }
-        ProcessTimeline drawn(run_, format_, std::move(options));
-        drawn.collect(*records);
-        add_lateness(process, drawn);
-        const uint64_t id = next_track_++;
-        const std::string role = records->role().empty() ? "" : records->role() + " ";
-        format_.process(id, fmt::format("{}rank {} on {}, pid {}", role, process.rank, process.host, process.pid));
-        const TimelineCounts counts = drawn.write(id, next_track_);
-        timeline_.counts.slices += counts.slices;
-        timeline_.counts.joined += counts.joined;
-        timeline_.counts.instants += counts.instants;
-        timeline_.counts.values += counts.values;
-        timeline_.counts.left_out += counts.left_out;
-        ++timeline_.processes;
+        drawn.emplace(run_, format_, std::move(options));
+        drawn->collect(records);
+        add_lateness(process, *drawn);
     }
 
     void add_lateness(const Process& process, ProcessTimeline& drawn) {

@@ -20,6 +20,7 @@ namespace titan::analyzer {
 struct TimelineOptions {
     std::set<int> ranks;  // empty: all
     std::optional<std::pair<int64_t, int64_t>> steps;
+    bool overview = false;  // the whole run at low detail; in full only `steps`, or what is around the hang
     std::optional<int64_t> around_hang_ns;      // before and after the moment of the verdict's finding
     uint64_t most_bytes = uint64_t{200} << 20;  // about; the oldest is left out
     std::function<void(size_t done, size_t total)> progress;

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import harness
+import perfetto_trace
 from nightly import at_night
 
 RANKS, SLOW_RANK, FIRST_STEP = 6, 5, 500_000
@@ -50,6 +51,7 @@ class LargeJournals(harness.Case):
     def assert_all_stay(self, steps, times):
         journals = [self.journal(steps), self.journal(times * steps)]
         for command in (["summary"], ["summary", "--goodput"], ["show", "--step-sums", "--csv"],
+                        ["timeline", "--overview", "-o", self.place.path / "trace"],
                         ["show", "--markers", "--csv", "--rank", "0"], ["timeline", "--rank", "0", "--limit-mb", "4",
                                                                         "-o", self.place.path / "trace"]):
             with self.subTest(command=command):
@@ -83,6 +85,32 @@ class LargeJournals(harness.Case):
             told, = self.rows(journal, ["sql"], "--json", "select count(*) as n, min(step) as least, max(step) as most "
                               f"from markers where {step} >= {first} and {step} <= {last}")
             self.assertEqual(told, {"n": 22 * 10 * RANKS, "least": first, "most": last})
+
+    def test_a_timeline_at_two_details(self):
+        """All steps in groups, and ten of them in full."""
+        journal = self.journal(STEPS)
+        first, last = FIRST_STEP + 2_000, FIRST_STEP + 2_009
+        trace = self.place.path / "trace"
+        said = self.run_command(journal, ["timeline"], "--overview", "--steps", f"{first}-{last}", "-o", trace)[0]
+        self.assertRegex(said.read_text(), f"slices of {RANKS} ranks")
+        drawn = perfetto_trace.read(trace)
+        of = lambda kind, rank, track: [one for one in drawn[kind] if one["process"].startswith(f"rank {rank} ") and
+                                        one["track"].startswith(track)]
+        for rank in range(RANKS):
+            groups = of("slices", rank, "overview")
+            self.assertEqual(sum(group["arguments"]["steps"] for group in groups), STEPS - 1)  # no step ends the last
+            self.assertLessEqual(len(groups), 500)
+            for group in groups:
+                self.assertAlmostEqual(group["arguments"]["mean, ms"], 1100 if rank == SLOW_RANK else 1000, delta=60)
+            for part, ms in (("step", None), ("data_loading", 200 if rank == SLOW_RANK else 100),
+                             ("NCCL on the GPU", 300), ("loss", None)):
+                values = of("values", rank, "overview: " + part)
+                self.assertEqual(len(values), len(groups), part)
+                for value in values:
+                    self.assertTrue(ms is None or abs(value["value"] - ms) < ms / 5, value)
+            steps = [int(one["name"].split()[1]) for one in of("slices", rank, "steps")]
+            self.assertEqual([step for step in steps if first <= step <= last], list(range(first, last + 1)))
+            self.assertLess(len(steps), 20)
 
 
 if __name__ == "__main__":
