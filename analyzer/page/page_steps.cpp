@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "host/words.h"
@@ -12,7 +13,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kMostSpans = 10;
+constexpr size_t kMostSpans = 7;  // and others: a colour of the page for each
 constexpr size_t kMostBins = 200;
 constexpr size_t kMostMetrics = 24;
 constexpr size_t kMostPoints = 400;
@@ -115,6 +116,8 @@ Json steps_section(const Run& run) {
         json[key] = Json::array();
     }
     std::vector<Json> parts(names.size(), Json::array());
+    Json others = Json::array();
+    bool has_others = false;
     for (const auto& [step, sums] : steps) {
         const auto ranks = static_cast<double>(sums.ranks);
         json["steps"].push_back(step);
@@ -123,14 +126,23 @@ Json steps_section(const Run& run) {
         json["shortest_ns"].push_back(static_cast<int64_t>(whole(sums.least_ns)));
         json["longest_ns"].push_back(static_cast<int64_t>(whole(sums.most_ns)));
         json["slowest_rank"].push_back(sums.slowest);
+        double others_ns = std::accumulate(sums.parts_ns.begin(), sums.parts_ns.end(), 0.0,
+                                           [](double sum, const auto& part) { return sum + part.second; });
         for (size_t i = 0; i < names.size(); ++i) {
             const auto part = sums.parts_ns.find(names[i]);
-            parts[i].push_back(static_cast<int64_t>(part == sums.parts_ns.end() ? 0 : whole(part->second / ranks)));
+            const double ns = part == sums.parts_ns.end() ? 0 : part->second;
+            others_ns -= ns;
+            parts[i].push_back(static_cast<int64_t>(whole(ns / ranks)));
         }
+        has_others |= others_ns > 1;
+        others.push_back(static_cast<int64_t>(whole(std::max(others_ns, 0.0) / ranks)));
     }
     json["parts"] = Json::array();
     for (size_t i = 0; i < names.size(); ++i) {
         json["parts"].push_back({{"name", names[i]}, {"mean_ns", std::move(parts[i])}});
+    }
+    if (has_others) {
+        json["parts"].push_back({{"name", "others"}, {"mean_ns", std::move(others)}});
     }
     return json;
 }

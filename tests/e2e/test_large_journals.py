@@ -86,6 +86,13 @@ class LargeJournals(harness.Case):
                               f"from markers where {step} >= {first} and {step} <= {last}")
             self.assertEqual(told, {"n": 22 * 10 * RANKS, "least": first, "most": last})
 
+    def test_parts_of_a_step_on_the_page(self):
+        """Ten spans of 100 ms: seven by name, as many as the page has colours for, and the others together."""
+        page = json.loads(self.run_command(self.journal(100), ["report"], "--json")[0].read_text())
+        parts = {part["name"]: part["mean_ns"][50] for part in page["steps"]["parts"]}
+        self.assertEqual(len(parts), 8)
+        self.assertGreater(parts["others"], 2.5 * min(parts.values()))
+
     def test_a_timeline_at_two_details(self):
         """All steps in groups, and ten of them in full."""
         journal = self.journal(STEPS)
