@@ -103,7 +103,7 @@ class PartReader : public RecordVisitor {
             return;
         }
         const bool on_gpu = raw.timed_calls != 0;
-        const uint64_t timed_calls = on_gpu ? raw.timed_calls : raw.calls;
+        const uint64_t timed_calls = on_gpu ? std::min(raw.timed_calls, raw.calls) : raw.calls;
         const int64_t took_ns = record.of.span_ns(on_gpu ? raw.device_ticks : raw.host_ticks);
         Call call;
         call.kind = raw.kind;

@@ -14,6 +14,7 @@
 namespace titan::analyzer {
 namespace {
 
+constexpr double kMostBytes = 1e18;    // damaged records claim any number
 constexpr size_t kMostNames = 10'000;  // programs may make names up as they go
 // Labels by which a program tells what a step is worth.
 constexpr std::string_view kTokensLabel = "tokens_per_step";
@@ -125,7 +126,8 @@ void Summary::add_to(SummaryRow* row, const Part& part, int rank) {
     row->values.add(*part.value, part.timed_calls, longest);
     row->of_rank[rank].add(*part.value, part.timed_calls, longest);
     row->in_steps_ns += part.in_steps ? *part.value * timed_calls : 0;
-    row->timed_bus_bytes += static_cast<uint64_t>(part.bus_bytes * timed_calls / static_cast<double>(part.calls));
+    const double timed_bus_bytes = part.bus_bytes * timed_calls / static_cast<double>(part.calls);
+    row->timed_bus_bytes += static_cast<uint64_t>(std::min(timed_bus_bytes, kMostBytes));
     row->summed_calls += part.calls > 1 ? part.timed_calls : 0;
     summed_calls_ += part.calls > 1 && row->up_to_bytes == 0 ? part.timed_calls : 0;
 }

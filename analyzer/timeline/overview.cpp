@@ -13,6 +13,12 @@ namespace {
 constexpr size_t kMostNames = 16;   // that are drawn
 constexpr size_t kMostKept = 1000;  // names of a group: programs may make names up as they go
 
+// Damaged records claim any moment.
+int64_t length_ns(double ns, int64_t begin_ns) {
+    constexpr int64_t kLatestNs = INT64_MAX / 2;
+    return begin_ns > kLatestNs ? 0 : static_cast<int64_t>(std::min(ns, 4e18));
+}
+
 }  // namespace
 
 void Overview::Group::add(const Group& other) {
@@ -50,7 +56,7 @@ void Overview::add(const Part& part) {
     switch (part.kind) {
         case PartKind::kStep:
             group.begin_ns = std::min(group.begin_ns, part.begin_ns);
-            group.end_ns = std::max(group.end_ns, part.begin_ns + static_cast<int64_t>(*part.value));
+            group.end_ns = std::max(group.end_ns, part.begin_ns + length_ns(*part.value, part.begin_ns));
             ++group.steps;
             group.sum_ns += *part.value;
             group.longest_ns = std::max(group.longest_ns, *part.value);
