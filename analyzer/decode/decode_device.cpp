@@ -244,7 +244,7 @@ DeviceState device_state(const CollectiveEntry& raw, const format::RingImage& im
         return (raw.flags & format::kReplayed) != 0 ? DeviceState::kGraphStarted : DeviceState::kStarted;
     }
     const bool watched =
-        raw.state == CallState::kPending && image.header().gpu_progress == format::GpuProgressMethod::kWrites;
+        raw.state == CallState::kPending && format::marks_of(image.header(), raw) == format::GpuProgressMethod::kWrites;
     // A row with a later number was taken over by a later launch and tells nothing.
     return watched && marks && marks->started < raw.launch ? DeviceState::kNotReached : DeviceState::kUnknown;
 }

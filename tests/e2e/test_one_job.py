@@ -205,7 +205,8 @@ class OneJob(harness.Case):
         if kind in ("tmpfs", "ramfs"):
             self.skipTest(f"{disk} lies in memory ({kind})")
         for rings, method, said in ((disk, EVENTS, 1), (self.place.rings, WRITES, 0)):
-            run = self.place.start_rank("e2e-processes", "linger", TITANTRACE_RING_DIR=rings)
+            run = self.place.start_rank("e2e-processes", "linger", TITANTRACE_RING_DIR=rings,
+                                        TITANTRACE_GPU_PROGRESS="writes")
             run.wait_says("done")
             self.assertEqual(run.stderr.count("where no device may write"), said)
             ring, = rings.glob(f"titantrace-*/{run.pid}-*.ring")

@@ -12,6 +12,7 @@ BAD = {
     "TITANTRACE_RANKS": "3-1",
     "TITANTRACE_TIMEOUT_S": "soon",
     "TITANTRACE_SIGNAL": "USR9",
+    "TITANTRACE_BUDGET": "lots",
     "TITANTRACE_GPU_PROGRESS": "magic",
     "TITANTRACE_CUDA": "perhaps",
     "TITANTRACE_NCCL_PLUGIN": "sometimes",

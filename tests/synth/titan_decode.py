@@ -45,6 +45,7 @@ LOSSES = ("late_updates", "communicators_untracked", "threads_untracked", "strin
           "labels_dropped")
 METRIC_REDUCTIONS = {1: "none", 2: "mean", 3: "sum", 4: "min", 5: "max", 6: "std", 7: "last"}
 ROLES = {1: "kernel", 2: "send", 3: "recv"}
+MARKS = {0: "off", 1: "events", 2: "timing", 3: "writes"}
 CHANNEL_STATES = {0: "not_started", 1: "running", 2: "done", 3: "waits_for_gpu", 4: "waits_for_peer",
                   5: "waits_for_network"}
 
@@ -437,11 +438,19 @@ class Ring:
                 "group": group, "group_index": group_index, "thread": thread, "device": device, "send_buffer": send,
                 "receive_buffer": receive, "flags": flags, "entered_ticks": entered or None,
                 "returned_ticks": returned or None, "gpu_started_ticks": started or None,
-                "gpu_finished_ticks": finished or None, "launch": launch, "replay": replay, "graph": graph,
+                "gpu_finished_ticks": finished or None, "launch": launch,
+                "marks": self.marks(launch, flags), "replay": replay, "graph": graph,
                 "channels": channels, "channels_started": channels_started, "channels_finished": channels_finished,
                 "algorithm": ALGORITHMS.get(algorithm, ""), "protocol": PROTOCOLS.get(protocol, ""),
                 **sites}
 
+    def marks(self, launch, flags):
+        """What shows the call's progress on the GPU: under a budget, its flag says it."""
+        method, = struct.unpack_from("<I", self.image, 592)
+        budget, = struct.unpack_from("<I", self.image, 3240)
+        if budget and launch:
+            return "writes" if flags & 128 else "events"
+        return MARKS.get(method, "") if launch else "off"
 
     def site_table(self, table, row, stride_wanted):
         """Where that row of a table of section 3.13 lies; None where there is none."""

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "learn_driver.h"
 #include "log.h"
 #include "own_thread.h"
@@ -18,22 +17,6 @@ using format::GpuProgressMethod;
 bool can_write(const DriverApi& driver) {
     return driver.stream_write_value64 != nullptr && driver.mem_host_register != nullptr &&
            driver.mem_host_get_device_pointer != nullptr;
-}
-
-// One of each `count`, the same ones on all ranks. Which one differs from the ones before: what recurs in each n-th is
-// observed at times, whatever n is.
-bool is_one_of(uint64_t count, uint64_t number) { return number % count == mix_hash(count, number / count) % count; }
-
-// All launches of one step of each `sample`: a whole step tells what some launches of each do not. In the other steps
-// a few show that the GPU goes on.
-bool is_observed(const Recording& recording, uint64_t number) {
-    const uint64_t sample = recording.config.gpu_progress.sample;
-    if (sample <= 1) {
-        return true;
-    }
-    const int64_t step = load_field(recording.header->step);
-    return step < 0 ? is_one_of(sample, number)
-                    : is_one_of(sample, static_cast<uint64_t>(step)) || is_one_of(sample * sample, number);
 }
 
 }  // namespace
@@ -57,10 +40,11 @@ bool GpuProgress::register_marks() {
 }
 
 bool GpuProgress::start(Recording& recording, Communicators& communicators) {
-    GpuProgressMethod method = recording.config.gpu_progress.method;
+    const GpuProgressSetting& setting = recording.config.gpu_progress;
+    GpuProgressMethod method = setting.method;
     void* context = nullptr;
-    if (active() || method == GpuProgressMethod::kOff || !learn_driver(recording) ||
-        recording.driver.ctx_get_current(&context) != kCudaSuccess || context == nullptr ||
+    if (active() || method == GpuProgressMethod::kOff || (setting.by_budget && recording.config.budget == 0) ||
+        !learn_driver(recording) || recording.driver.ctx_get_current(&context) != kCudaSuccess || context == nullptr ||
         started_.exchange(true, std::memory_order_acquire)) {
         return false;
     }
@@ -84,8 +68,7 @@ bool GpuProgress::start(Recording& recording, Communicators& communicators) {
         warn_once("no thread for observing the GPU; when collectives finish is not recorded");
         return false;
     }
-    recording.header->gpu_progress_sample = recording.config.gpu_progress.sample;
-    store_field(recording.header->gpu_progress, method);
+    observing_.start(recording, method);
     active_.store(true, std::memory_order_release);
     return true;
 }
@@ -103,8 +86,8 @@ bool GpuProgress::record_event(ContextRow& row, void*& event, void* stream) cons
 bool GpuProgress::mark(Launch& launch, ContextRow& row, bool finish) {
     void* const stream = const_cast<void*>(launch.stream);
     // Both marks of a launch are of one method, also where the method changes in between.
-    if (method_.load(std::memory_order_relaxed) == GpuProgressMethod::kWrites ||
-        (finish && launch.start_event == nullptr)) {
+    const bool writes = method_.load(std::memory_order_relaxed) == GpuProgressMethod::kWrites && !launch.light;
+    if (finish ? launch.start_event == nullptr : writes) {
         if (row.marks_address == 0) {
             return false;  // the driver gave this context no address for them
         }
@@ -114,7 +97,7 @@ bool GpuProgress::mark(Launch& launch, ContextRow& row, bool finish) {
         const int status = recording_->driver.stream_write_value64(stream, address, number, 0);
         if (status == kCudaErrorNotSupported && !finish) {
             method_.store(GpuProgressMethod::kEvents, std::memory_order_relaxed);
-            store_field(recording_->header->gpu_progress, GpuProgressMethod::kEvents);
+            observing_.note_refused();
             return record_event(row, launch.start_event, stream);
         }
         return status == kCudaSuccess;
@@ -126,9 +109,11 @@ void GpuProgress::begin(Launch& launch, const void* stream) {
     launch = Launch{};
     launch.stream = stream;
     const uint64_t number = launches_.fetch_add(1, std::memory_order_relaxed);
-    if (!is_observed(*recording_, number)) {
+    const Marks marks = observing_.choose(number);
+    if (marks == Marks::kNone) {
         return;
     }
+    launch.light = marks == Marks::kLight;
     void* const context = context_of(recording_->driver, stream);
     const ContextScope scope(recording_->driver, context);
     ContextRow* const row = contexts_.row_of(context);

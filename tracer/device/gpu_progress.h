@@ -7,6 +7,7 @@
 //            the ring knows the device's state also when the driver hangs or the process is killed
 //   events   pooled events without times, queried by the thread
 //   timing   pooled events with times: started and finished are the device's own
+// Unless the user has chosen one, launches have writes or events, as the budget allows (observing.h).
 // Where the driver refuses writes, events take their place. Nothing is ever put on a stream that is being captured.
 // The thread that reads is not the thread that dumps: in a hang the driver may block it.
 #pragma once
@@ -17,6 +18,7 @@
 #include "communicators.h"
 #include "formats/layout/ring_layout.h"
 #include "gpu_contexts.h"
+#include "observing.h"
 #include "recording.h"
 #include "tracer/record.h"
 
@@ -117,6 +119,7 @@ class GpuProgress {
     format::LaunchMarks* marks_;
     uint64_t mark_rows_;
     GpuContexts contexts_;
+    Observing observing_;
     BoundedQueue<Watched, kQueuedLaunches> submitted_;
 
     // Only the observing thread touches these.

@@ -56,6 +56,7 @@ struct Replay {
     uint64_t first_group;
     uint64_t number;
     uint64_t launch;
+    uint16_t flags;
     uint64_t now;
     int64_t step;
     uint32_t thread;
@@ -99,7 +100,7 @@ Place place_in(const Communicator* communicator) {
     entry.kind = captured.kind;
     entry.datatype = captured.datatype;
     entry.reduction = captured.reduction;
-    entry.flags = static_cast<uint16_t>(captured.flags | format::kReplayed);
+    entry.flags = static_cast<uint16_t>(captured.flags | replay.flags);
     entry.state = CallState::kEntered;
     entry.result = -1;
     entry.color = 0;
@@ -156,6 +157,7 @@ void replay_calls(Call& call, const CapturedCalls& list, uint32_t count, const v
                           .first_group = groups,
                           .number = number,
                           .launch = call.launch.number_plus_one,
+                          .flags = static_cast<uint16_t>(format::kReplayed | flags_of(call.launch)),
                           .now = now,
                           .step = load_field(session.header->step),
                           .thread = call.thread->tid,

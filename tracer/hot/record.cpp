@@ -71,6 +71,7 @@ void join_group(Thread& thread, CollectiveEntry& entry, uint64_t ticket) {
 void fill_uncommon(const Call& call, Thread& thread, CollectiveEntry& entry, uint32_t capture) {
     if ((call.traits & kObserved) != 0) {
         entry.launch = call.launch.number_plus_one;
+        entry.flags = static_cast<uint16_t>(entry.flags | flags_of(call.launch));
     }
     if ((call.traits & kCapturedCall) != 0) {
         entry.flags = static_cast<uint16_t>(entry.flags | format::kCaptured);

@@ -60,6 +60,7 @@ void begin_group(Thread& thread) {
         if (!is_captured(entry)) {
             if (const Launch* const launch = launch_on(thread, reinterpret_cast<const void*>(entry.stream))) {
                 store_field(entry.launch, launch->number_plus_one);
+                store_field(entry.flags, static_cast<uint16_t>(entry.flags | flags_of(*launch)));
             }
         }
         store_field(entry.state, CallState::kLaunching);

@@ -6,6 +6,11 @@
 
 namespace titan::tracer {
 
+// What the marks of a launch add to the flags of its entries.
+inline uint16_t flags_of(const Launch& launch) {
+    return launch.number_plus_one != 0 && launch.start_event == nullptr ? format::kMarkedByWrites : 0;
+}
+
 // Partner of GpuProgress::begin. The entries' `launch` is the caller's to set, before they are published or while they
 // are the caller's own.
 //

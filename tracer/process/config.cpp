@@ -138,8 +138,30 @@ bool parse_signal(const char* text, int& value) {
     return true;
 }
 
+// Percent, with or without the sign: decimal numbers are read as seconds are.
+bool parse_budget(const char* text, uint32_t& millionths) {
+    constexpr uint64_t kPercent = 1'000'000'000;
+    char number[32];
+    uint64_t value = 0;
+    if (!copy_text(number, sizeof(number), text)) {
+        return false;
+    }
+    if (const size_t length = strlen(number); length != 0 && number[length - 1] == '%') {
+        number[length - 1] = '\0';
+    }
+    if (!is_off(number) && (!parse_seconds(number, value) || value > 100 * kPercent)) {
+        return false;
+    }
+    millionths = static_cast<uint32_t>(value / (kPercent / 10'000));
+    return true;
+}
+
 // "METHOD" or "METHOD/N".
 bool parse_gpu_progress(const char* text, GpuProgressSetting& value) {
+    if (same_text(text, "auto")) {
+        value = {format::GpuProgressMethod::kWrites, 1, true};
+        return true;
+    }
     const size_t length = strcspn(text, "/");
     uint64_t sample = 1;
     if (text[length] == '/' && (!parse_u64(text + length + 1, sample) || sample == 0 || sample > UINT32_MAX)) {
@@ -148,7 +170,7 @@ bool parse_gpu_progress(const char* text, GpuProgressSetting& value) {
     const std::string_view name = is_off(text) ? kOffName : std::string_view(text, length);
     for (const auto& row : format::rows_of(format::GpuProgressMethod{})) {
         if (row.name == name) {
-            value = {row.value, static_cast<uint32_t>(sample)};
+            value = {row.value, static_cast<uint32_t>(sample), false};
             return true;
         }
     }

@@ -24,6 +24,7 @@ enum class NcclPluginMode : uint8_t { kAuto, kProgress, kOff };
 struct GpuProgressSetting {
     format::GpuProgressMethod method;
     uint32_t sample;  // every n-th launch, at least 1
+    bool by_budget;   // nobody chose a method: as much as the budget allows
 };
 
 constexpr uint32_t kNoGroup = UINT32_MAX;
@@ -51,6 +52,7 @@ struct Config {
     uint32_t markers;
     uint32_t stream_work;
     GpuProgressSetting gpu_progress;
+    uint32_t budget;  // of the job's time, in millionths
     CudaMode cuda;
     NcclPluginMode nccl_plugin;
     StackSetting stacks;

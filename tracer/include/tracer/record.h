@@ -79,7 +79,8 @@ struct Launch {
     const void* stream;
     void* context;
     uint32_t tenancy;   // tenancy of the context's row
-    void* start_event;  // methods with events
+    bool light;         // its marks are events, whatever the method
+    void* start_event;  // null: its marks are stream writes
     void* finish_event;
 };
 

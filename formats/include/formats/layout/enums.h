@@ -243,6 +243,7 @@ enum CollectiveFlags : uint16_t {
     kConfigCall = 1 << 3,       // the *Config form of the call (NCCL 2.31)
     kReplayed = 1 << 5,         // run by the launch of the graph that it was captured into
     kFromPlugin = 1 << 6,       // seen by NCCL's profiler plugin interface alone: no call of ours stood in front
+    kMarkedByWrites = 1 << 7,   // its stream writes into the launch marks
 };
 
 template <typename E>

@@ -153,8 +153,14 @@ struct RingHeader {
     int32_t exit_status_next;  // exit status + 1, 0 unknown
     uint32_t reserved32;
     RegionDescriptor more_regions[kMoreRegions];
-    char reserved_tail[24];             // pads the cursors to the end of the page
-    RegionCursor health_cursor;         // of the ring among `more_regions`
+    // How launches are observed, where nobody chose a method (TITANTRACE_BUDGET). They are counted in steps, or in 256
+    // launches where no steps are marked.
+    uint32_t gpu_budget;         // millionths of the time; 0: a method was chosen
+    uint32_t gpu_full_of;        // (later) one step of n has stream writes, 0 none; the launches of others have events
+    uint32_t gpu_light_of;       // (later) and of these one of n
+    uint32_t gpu_unit_launches;  // (later) launches of a step, the mean of the last ones; 0 unknown
+    uint64_t gpu_unit_ns;        // (later) how long it took
+    RegionCursor health_cursor;  // of the ring among `more_regions`
     RegionCursor cursors[kMaxRegions];  // same order as `regions`
 };
 static_assert(sizeof(RingHeader) == kHeaderBytes);
@@ -162,6 +168,7 @@ static_assert(offsetof(RingHeader, cursors) % 64 == 0);
 static_assert(offsetof(RingHeader, dump_request) == 1256);
 static_assert(offsetof(RingHeader, end_ticks) == 2952);
 static_assert(offsetof(RingHeader, more_regions) == 2984);
+static_assert(offsetof(RingHeader, gpu_budget) == 3240);
 static_assert(offsetof(RingHeader, health_cursor) == 3264);
 
 // Calls visit(descriptor, cursor) for every region of a header; the cursor is null where the region has none.
@@ -232,6 +239,14 @@ struct CollectiveEntry {
     uint16_t reserved16;
 };
 static_assert(sizeof(CollectiveEntry) == 192);
+
+// How the device's progress is observed of this call; kOff: not at all.
+inline GpuProgressMethod marks_of(const RingHeader& header, const CollectiveEntry& entry) {
+    if (entry.launch == 0 || header.gpu_budget == 0) {
+        return entry.launch == 0 ? GpuProgressMethod::kOff : header.gpu_progress;
+    }
+    return (entry.flags & kMarkedByWrites) != 0 ? GpuProgressMethod::kWrites : GpuProgressMethod::kEvents;
+}
 static_assert(offsetof(CollectiveEntry, launch) == 160);
 static_assert(offsetof(CollectiveEntry, channels) == 180);
 static_assert(offsetof(CollectiveEntry, communicator) == 112);

@@ -51,6 +51,8 @@ TEST_CASE("defaults") {
     CHECK(config->cuda_calls == 4096);
     CHECK(config->markers == 8192);
     CHECK(config->gpu_progress.method == titan::format::GpuProgressMethod::kWrites);
+    CHECK(config->gpu_progress.by_budget);
+    CHECK(config->budget == 3000);
     CHECK(rank_selected(*config, 12));
 }
 
@@ -78,6 +80,12 @@ TEST_CASE("good values") {
     CHECK(load({{"TITANTRACE_SIGNAL", "RTMIN+3"}})->dump_signal == SIGRTMIN + 3);
     CHECK(load({{"TITANTRACE_DUMP_ON", "none"}})->dump_on == 0);
     CHECK(load({{"TITANTRACE_TIMEOUT_S", "0"}})->timeout_ns == 0);
+    for (const auto& [percent, millionths] : std::vector<std::pair<std::string, uint32_t>>{
+             {"1", 10'000}, {"0.05%", 500}, {"100", 1'000'000}, {"0", 0}, {"off", 0}}) {
+        CHECK(load({{"TITANTRACE_BUDGET", percent}})->budget == millionths);
+    }
+    CHECK_FALSE(load({{"TITANTRACE_GPU_PROGRESS", "writes"}})->gpu_progress.by_budget);
+    CHECK(load({{"TITANTRACE_GPU_PROGRESS", "timing/4"}})->gpu_progress.sample == 4);
 }
 
 TEST_CASE("what can be switched off takes every word for it, in any case") {
@@ -109,6 +117,9 @@ TEST_CASE("bad values leave the default") {
     }
     for (const char* bad : {"signal,", "signal,peer", "Signal", ","}) {
         CHECK(load({{"TITANTRACE_DUMP_ON", bad}})->dump_on != dump_bit(DumpReason::kSignal));
+    }
+    for (const char* bad : {"x", "-1", "101", "0.3%%", "%", "1e-3", "0.000000000000000000000000000000003"}) {
+        CHECK(load({{"TITANTRACE_BUDGET", bad}})->budget == 3000);
     }
     CHECK(load({{"TITANTRACE_COLLECTIVES", "0"}})->collectives == 16384);
     CHECK(load({{"TITANTRACE_COLLECTIVES", "99999999"}})->collectives == 16384);
