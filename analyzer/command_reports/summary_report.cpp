@@ -12,6 +12,7 @@
 #include "host/words.h"
 #include "phases.h"
 #include "report_parts.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -250,6 +251,9 @@ bool report_summary(const Run& run, const SummaryReportOptions& options, const W
     }
     if (const std::vector<int> missing = missing_ranks(run, options.ranks); !missing.empty()) {
         write(fmt::format("no record of {}: the numbers are those of the others\n", ranks_text(missing)));
+    }
+    for (const std::string& seen : observing_texts(run)) {
+        write(seen + "\n");
     }
     if (summary.overwritten_markers() != 0) {
         write(fmt::format("{} of older steps {} overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n",

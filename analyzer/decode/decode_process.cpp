@@ -135,6 +135,8 @@ void decode_header(const format::RingHeader& header, Process& process) {
     process.gpu_progress = header.gpu_progress != format::GpuProgressMethod::kOff;
     process.gpu_method = header.gpu_progress;
     process.gpu_sample = std::max(header.gpu_progress_sample, 1U);
+    process.observing = {header.gpu_budget, header.gpu_full_of, header.gpu_light_of, header.gpu_unit_launches,
+                         static_cast<int64_t>(std::min<uint64_t>(header.gpu_unit_ns, INT64_MAX))};
     std::copy_n(header.losses, format::kLossCount, process.losses);
 }
 

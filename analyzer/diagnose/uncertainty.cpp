@@ -68,8 +68,11 @@ bool may_wait_for_another_peer(const Process& process, const Member& member, con
 
 std::string progress_advice(const Process& process) {
     const bool by_events = process.gpu_method == format::GpuProgressMethod::kEvents;
+    const bool by_budget = process.observing.budget != 0 && process.observing.full_of != 1;
     return std::string("TITANTRACE_GPU_PROGRESS=writes") +
-           (by_events ? ", the default, and rings in memory (/dev/shm) rather than on a disk" : "");
+           (by_budget   ? ", which TITANTRACE_BUDGET allows only in some steps"
+            : by_events ? ", and rings in memory (/dev/shm) rather than on a disk"
+                        : "");
 }
 
 std::string missing_dumps_text(const std::vector<int>& ranks, const std::string& what) {

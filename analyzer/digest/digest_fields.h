@@ -40,6 +40,7 @@ enum class Tag : uint64_t {
     kMarks = 24,
     kHealth = 25,
     kStepStreams = 26,
+    kObserving = 27,
 };
 
 template <typename A, typename T>
@@ -127,6 +128,12 @@ void head(A& a, Process& p) {
     for (PeerCalls& calls : p.passed_pairs) {
         all(calls.row, calls.kind, calls.peer, calls.first, calls.last);
     }
+}
+
+template <typename A>
+void observing(A& a, Process& p) {
+    const auto all = [&](auto&... numbers) { (a.number(numbers), ...); };
+    all(p.observing.budget, p.observing.full_of, p.observing.light_of, p.observing.unit_launches, p.observing.unit_ns);
 }
 
 // Losses that this program does not know yet are left out.

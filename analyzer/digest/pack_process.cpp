@@ -93,6 +93,7 @@ void each_field(Process& p, Visit&& visit) {
     visit(Tag::kSteps, [&](A& a) { digest::steps(a, p); });
     visit(Tag::kCallTimes, [&](A& a) { digest::call_times(a, p); });
     visit(Tag::kStepStreams, [&](A& a) { digest::step_streams(a, p); });
+    visit(Tag::kObserving, [&](A& a) { digest::observing(a, p); });
     visit(Tag::kLabels, [&](A& a) { digest::pairs(a, p.labels); });
     visit(Tag::kPositions, [&](A& a) { digest::positions(a, p); });
     visit(Tag::kStackSamples, [&](A& a) { digest::stack_samples(a, p); });

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coverage.h"
 #include "formats/layout/enums.h"
 #include "formats/layout/ring_layout.h"
 #include "history.h"
@@ -89,23 +90,6 @@ struct StreamWork {
     bool satisfied = false;  // event wait: that record is known to be done
 };
 static_assert(sizeof(StreamWork) == 48);
-
-// The recording of a process's streams as a whole.
-struct StreamCoverage {
-    uint64_t recorded = 0;     // pieces of stream work that got an entry, also those that are overwritten
-    uint64_t overwritten = 0;  // may hide what is ahead of an old call
-    uint64_t torn = 0;
-    uint64_t launches = 0;  // pieces that the living threads handed over, recorded or not
-    int64_t oldest_ns = 0;  // time of the oldest piece still in the ring
-    bool sampled = false;   // not every piece is recorded; events and graph launches always are
-    bool cut = false;       // more were unfinished than are kept here
-    // All waits between streams that were made since `ns` are seen.
-    bool waits_since(int64_t ns) const {
-        return recorded != 0 && !cut && torn == 0 && (overwritten == 0 || oldest_ns <= ns);
-    }
-    // And all work.
-    bool complete_since(int64_t ns) const { return waits_since(ns) && !sampled; }
-};
 
 // One channel's work for an unfinished collective.
 struct ChannelWork {
@@ -455,7 +439,8 @@ struct Process {
     uint64_t timeout_ns = 0;  // taken from its record
     bool gpu_progress = false;
     format::GpuProgressMethod gpu_method{};
-    uint32_t gpu_sample = 1;         // one step of n is observed, or one launch
+    uint32_t gpu_sample = 1;  // one step of n is observed, or one launch
+    Observing observing;
     bool starts_seen = false;        // when calls start on the GPU is observed
     bool starts_with_ends = false;   // and each start was noted with its end, as far as this record shows
     bool partial_recording = false;  // TITANTRACE_RANKS was set: other ranks may rightly have no record

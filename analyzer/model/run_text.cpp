@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "host/words.h"
 
@@ -61,6 +62,35 @@ std::string arguments_text(const Entry& entry) {
 
 std::string site_text(const Process& process, const Entry& entry) {
     return entry.site == 0 ? std::string() : ", called at " + process.text(entry.site);
+}
+
+std::vector<std::string> observing_texts(const Run& run) {
+    std::map<std::string, std::vector<const Process*>> ways;
+    for (const Process& process : run.processes) {
+        const Observing& seen = process.observing;
+        if (seen.budget == 0 || seen.full_of == 1) {
+            continue;
+        }
+        const std::string full = seen.full_of == 0 ? ""
+                                 : process.step < 0
+                                     ? fmt::format("stream writes around 256 launches of {}, ", 256 * seen.full_of)
+                                     : fmt::format("stream writes in one step of {}, ", seen.full_of);
+        const std::string light = seen.light_of > 1 ? fmt::format("events around one launch in {}", seen.light_of)
+                                                    : "events around each launch";
+        ways[full + light + (full.empty() ? "" : " of the others")].push_back(&process);
+    }
+    std::vector<std::string> texts;
+    for (const auto& [way, processes] : ways) {
+        std::vector<int> ranks;
+        for (const Process* process : processes) {
+            ranks.push_back(process->rank);
+        }
+        const Observing& seen = processes.front()->observing;
+        texts.push_back(fmt::format("{}: the GPU is observed by {} (TITANTRACE_BUDGET={:g}, for {} in {})",
+                                    ranks_text(ranks), way, seen.budget / 1e4, many_counted(seen.unit_launches, "call"),
+                                    duration_text(seen.unit_ns)));
+    }
+    return texts;
 }
 
 }  // namespace titan::analyzer

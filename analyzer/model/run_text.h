@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "run.h"
 
@@ -14,6 +15,9 @@ std::string reduction_text(Reduction reduction);
 std::string communicator_text(const Communicator& communicator);
 // "7 of 8 ranks": how many have a record.
 std::string recorded_ranks_text(const Run& run);
+// How the recorder's budget limits what is observed of GPUs, one sentence for each way; none where each launch has the
+// best marks.
+std::vector<std::string> observing_texts(const Run& run);
 // "all_reduce #41 on dp:0".
 std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence);
 // "float32 x 1,024, sum".

@@ -10,6 +10,7 @@
 #include "late_ranks.h"
 #include "page_sections.h"
 #include "report_parts.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -48,13 +49,16 @@ Json findings_json(const Diagnosis& diagnosis) {
     return list;
 }
 
-Json gaps_json(const Diagnosis& diagnosis, const std::vector<std::string>& problems) {
+Json gaps_json(const Run& run, const Diagnosis& diagnosis, const std::vector<std::string>& problems) {
     Json list = Json::array();
     for (const Warning& warning : diagnosis.warnings) {
         list.push_back({{"kind", name_of(warning.kind)},
                         {"meaning", row_of(warning.kind).meaning},
                         {"ranks", rank_ranges(warning.ranks)},
                         {"text", warning.summary}});
+    }
+    for (const std::string& seen : observing_texts(run)) {
+        list.push_back({{"kind", "budget"}, {"meaning", ""}, {"ranks", ""}, {"text", seen}});
     }
     for (const std::string& problem : problems) {
         list.push_back({{"kind", "journal"}, {"meaning", ""}, {"ranks", ""}, {"text", problem}});
@@ -104,7 +108,7 @@ Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& op
     json["run"] = run_json(run);
     json["document"] = document_json(run, advised_document(run, diagnosis, options.input));
     json["findings"] = findings_json(diagnosis);
-    json["gaps"] = gaps_json(diagnosis, reader.problems());
+    json["gaps"] = gaps_json(run, diagnosis, reader.problems());
     json["ranks"] = ranks_section(run);
     json["calls"] = calls_section(run);
     json["waits"] = waits_section(evidence);

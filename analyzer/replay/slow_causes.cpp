@@ -9,6 +9,7 @@
 #include "host/words.h"
 #include "late_ranks.h"
 #include "layout.h"
+#include "run_text.h"
 #include "sampled_stacks.h"
 #include "span_graph.h"
 #include "spared_steps.h"
@@ -177,6 +178,9 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     } else if (graph.sample > 1) {
         all.missing.push_back(
             fmt::format("one of {} launches is watched: when the others ran is taken from other steps", graph.sample));
+    }
+    for (std::string& seen : observing_texts(run)) {
+        all.missing.push_back(std::move(seen));
     }
     tell_the_incomparable(run, graph, all);
     all.causes = causes_of(run, graph);

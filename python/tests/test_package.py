@@ -123,7 +123,7 @@ class Package(package_case.Case):
         self.assertIn("does not record this process\nwhy: libtitantrace.so is not loaded", without.stdout)
         recorded = self.module("status", preload=True, RANK="0", WORLD_SIZE="1")
         self.assertEqual(recorded.returncode, 0, recorded.stdout + recorded.stderr)
-        self.assertRegex(recorded.stdout, r"records this process\nring: .*\.ring\ndumps: ")
+        self.assertRegex(recorded.stdout, r"records this process\nring: .*\.ring\ngpu: not yet, or not at all\ndumps: ")
 
     def test_the_module_runs_a_program_behind_bridges(self):
         (self.place / "program.py").write_text("import sys; print(sys.argv[1:], __name__); sys.exit(5)")

@@ -306,6 +306,7 @@ class Spans(package_case.Case):
         self.assertEqual((status["recording"], status["active"], status["why"]), (True, True, None))
         self.assertTrue(status["ring"].startswith(str(self.place)), status)
         self.assertEqual(status["dumps"], str(self.place / "run"))
+        self.assertEqual(status["gpu"], "not yet, or not at all")  # no communicator has been made
         dumped, status = self.plain
         self.assertEqual((dumped, status["recording"], status["ring"]), (False, False, None))
         self.assertIn("LD_PRELOAD", status["why"])

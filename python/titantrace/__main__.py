@@ -43,7 +43,7 @@ def _status() -> int:
     """0: it records; 1: it does not, and why."""
     told = titantrace.status()
     say(f"titantrace {titantrace.__version__}: {'records' if told['recording'] else 'does not record'} this process")
-    for name in ("why", "ring", "dumps"):
+    for name in ("why", "ring", "gpu", "dumps"):
         if told[name] is not None:
             say(f"{name}: {told[name]}")
     return 0 if told["recording"] else 1

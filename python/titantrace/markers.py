@@ -5,6 +5,7 @@ call costs what a call in Python costs.
 """
 import math
 import os
+import struct
 import warnings
 from types import TracebackType
 from typing import Any, Dict, Optional, Set, Type, Union
@@ -177,9 +178,28 @@ def _ring() -> Optional[str]:
     return None
 
 
+def _observing(ring: Optional[str]) -> Optional[str]:
+    """How the GPU's progress is observed now, from the header of the ring (formats/FORMAT.md, section 3.1)."""
+    try:
+        with open(ring or "", "rb") as file:
+            header = file.read(4096)
+        method, = struct.unpack_from("<I", header, 592)
+        step, = struct.unpack_from("<q", header, 560)
+        budget, full_of, light_of, launches, took_ns = struct.unpack_from("<4IQ", header, 3240)
+    except (OSError, struct.error):
+        return None
+    if method == 0 or budget == 0:
+        return {0: "not yet, or not at all", 1: "events", 2: "timing", 3: "writes"}.get(method)
+    unit = f"one step of {full_of}" if step >= 0 else f"256 launches of {256 * full_of}"
+    light = "events" if light_of <= 1 else f"events around one launch in {light_of}"
+    chosen = "writes" if full_of == 1 else f"writes in {unit}, otherwise {light}" if full_of else light
+    return f"{chosen} (TITANTRACE_BUDGET={budget / 1e4:g}: {launches} launches in {took_ns / 1e6:.3g} ms)"
+
+
 def status() -> Dict[str, Union[bool, str, None]]:
     """What is recorded where, or why nothing is: `recording`, `why` (where it is not), `active` (the library is
-    loaded), `ring` (the file that survives the process) and `dumps` (the directory of its dumps)."""
+    loaded), `ring` (the file that survives the process), `gpu` (how the progress of calls on the GPU is observed, and
+    why so) and `dumps` (the directory of its dumps)."""
     recording = tracer.told_place("titantrace") is not tracer.NOWHERE  # starts the record where this process is a rank
     why = None
     if not tracer.is_loaded:
@@ -189,5 +209,6 @@ def status() -> Dict[str, Union[bool, str, None]]:
     elif not recording:
         why = ("this process has not used NCCL, and is no rank (RANK and WORLD_SIZE are not set), or TITANTRACE_RANKS "
                "leaves it out, or it is a child of a rank")
-    return {"recording": recording, "why": why, "active": tracer.is_loaded, "ring": _ring() if recording else None,
+    ring = _ring() if recording else None
+    return {"recording": recording, "why": why, "active": tracer.is_loaded, "ring": ring, "gpu": _observing(ring),
             "dumps": os.path.abspath(os.environ.get("TITANTRACE_DIR") or "dumps") if recording else None}

@@ -289,7 +289,7 @@ class Check(TitanRun):
     def test_table(self):
         started = self.run_under("--check")
         topics = ("library", "switched on", "other preloads", "NVIDIA driver", "CUDA runtime", "NCCL", "PyTorch",
-                  "profilers, plugins",
+                  "profilers, plugins", "GPU progress",
                   "stacks", "rings", "dumps", "limits", "titan-analyze")
         for topic in topics:
             self.assertRegex(started.stdout, rf"(?m)^(ok|note|NO) +{topic} ")

@@ -198,6 +198,19 @@ Row profiler_row() {
         found.empty() ? "" : "they keep their place; what only they are given (channels, NVTX ranges) is not recorded"};
 }
 
+// What the recorder will choose depends on the job, and is in `python -m titantrace status` once that runs.
+Row gpu_progress_row() {
+    const std::string method = environment("TITANTRACE_GPU_PROGRESS");
+    const std::string budget = environment("TITANTRACE_BUDGET");
+    if (!method.empty() && method != "auto") {
+        return {"GPU progress", Answer::kNote, printable(method) + " (TITANTRACE_GPU_PROGRESS)",
+                "chosen by hand: TITANTRACE_BUDGET has no effect"};
+    }
+    const std::string percent = budget.empty() ? "0.3" : printable(budget);
+    return {"GPU progress", Answer::kYes,
+            percent + "% of each step (TITANTRACE_BUDGET): stream writes, and events where calls are too frequent", ""};
+}
+
 Row stacks_row() {
     int32_t word = 17;
     int32_t copy = 0;
@@ -266,10 +279,11 @@ Row analyzer_row() {
 }  // namespace
 
 bool print_check(const Settings& settings) {
-    const std::vector<Row> rows = {
-        library_row(settings), switch_row(),   preload_row(), driver_row(),        cuda_row(),          nccl_row(),
-        pytorch_row(),         profiler_row(), stacks_row(),  rings_row(settings), dumps_row(settings), limits_row(),
-        analyzer_row()};
+    const std::vector<Row> rows = {library_row(settings), switch_row(),        preload_row(),
+                                   driver_row(),          cuda_row(),          nccl_row(),
+                                   pytorch_row(),         profiler_row(),      gpu_progress_row(),
+                                   stacks_row(),          rings_row(settings), dumps_row(settings),
+                                   limits_row(),          analyzer_row()};
     bool all_good = true;
     for (const Row& row : rows) {
         const char* const answer = row.answer == Answer::kYes ? "ok" : row.answer == Answer::kNote ? "note" : "NO";

@@ -56,6 +56,7 @@ std::string view_json(const NodeView& view) {
                  {"world_size", job.world_size},
                  {"host", job.host},
                  {"conclusion", conclusion_json(job.conclusion)},
+                 {"observed", job.observed},
                  {"ranks", Json::array()},
                  {"calls", Json::array()}};
         for (const RankRow& row : job.ranks) {

@@ -32,8 +32,8 @@ a look at the moment, no verdict. If the window is too small for all ranks, that
 For each process: its step, its steps per second over the last ten seconds, its innermost span, the call that its NCCL
 thread is inside and for how long, and which ranks that call waits for. For each communicator: the oldest call that
 a rank waits in, else the last one; how long it has been pending, which ranks of this node have joined, which have not,
-and how many are on other nodes. "?": the GPU is not observed (TITANTRACE_GPU_PROGRESS=off), so it is not known whether
-the call is over.
+and how many are on other nodes. "?": the GPU is not observed (TITANTRACE_GPU_PROGRESS=off), or not at each launch
+(TITANTRACE_BUDGET), so it is not known whether the call is over.
 
 Processes: running, stopped (SIGSTOP or a debugger), silent (no heartbeat for 5 s), zombie, dead, crashed, exited.
 

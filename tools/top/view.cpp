@@ -155,7 +155,7 @@ CallRow row_of_last(const Run& run, const Communicator& communicator) {
         }
         const Process& process = run.process(ref);
         add(row.arrived, rank_of(run, ref, run.member(ref).global_rank));
-        row.progress_unknown |= !process.gpu_progress;
+        row.progress_unknown |= !process.gpu_progress || process.gpu_sample > 1;
         if (const analyzer::Entry* entry = process.call_at(run.member(ref), issued - 1)) {
             row.operation = analyzer::op_text(entry->kind);
             row.what = analyzer::call_text(communicator, entry->kind, issued - 1);
@@ -238,6 +238,7 @@ JobView view_of_job(std::vector<std::pair<NodeProcess, RankView>>& seen) {
     analyzer::link(run);
     add_calls(run, job);
     job.conclusion = conclusion_of(job);
+    job.observed = analyzer::observing_texts(run);
     return job;
 }
 

@@ -42,14 +42,15 @@ struct CallRow {
     std::vector<int> queued;        // of those: the call was issued, but the GPU has not reached it
     std::vector<int> missing;       // ranks of this node that have not come
     uint32_t elsewhere = 0;         // members that have no ring here
-    bool progress_unknown = false;  // nobody watches the GPU: it is unknown whether the call is over
+    bool progress_unknown = false;  // not each launch on the GPU is watched: the call may be over
 };
 
 struct JobView {
     std::string run;
     int32_t attempt = 0;
     int32_t world_size = -1;
-    std::string host;  // "CPUs at 1200 to 3500 of 3800 MHz", empty: not read
+    std::string host;                   // "CPUs at 1200 to 3500 of 3800 MHz", empty: not read
+    std::vector<std::string> observed;  // how GPUs are, where that is not the best: sentences
     std::vector<RankRow> ranks;
     std::vector<CallRow> calls;  // those that are waited in first, the longest of them first
     Conclusion conclusion;

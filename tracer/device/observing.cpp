@@ -86,6 +86,10 @@ void Observing::begin_unit(uint64_t number) {
 
 void Observing::add_ended(uint64_t number, uint64_t now) {
     const uint64_t end = std::max(number, unit_first_);
+    if (end == unit_first_) {  // before the first launch of all: no step, and how long it took says nothing
+        unit_ticks_ = now;
+        return;
+    }
     const uint64_t full_end = std::clamp(full_until_.load(std::memory_order_relaxed), unit_first_, end);
     if (refused_.load(std::memory_order_relaxed)) {
         budget_.set_costs(
