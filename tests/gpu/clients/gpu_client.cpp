@@ -146,6 +146,7 @@ constexpr client::Scenario kScenarios[] = {
     {"graphs", gpu_check::graphs},
     {"capture-safety", gpu_check::capture_safety},
     {"overhead", gpu_check::overhead},
+    {"steps", gpu_check::steps},
 };
 
 }  // namespace

@@ -115,6 +115,7 @@ class Gate {
 };
 
 int overhead();
+int steps();
 int graphs();
 int capture_safety();
 
