@@ -28,6 +28,7 @@ import case as cases  # noqa: E402
 import courage  # noqa: E402
 import faults  # noqa: E402
 import judge  # noqa: E402
+from recorders import titan  # noqa: E402
 
 # Of each set and recorder: least share of right answers, most false alarms for each healthy run (one is always let
 # pass). Of each set: most answers that are certain and wrong, for each case. The new set's are where it stands; they
@@ -159,11 +160,17 @@ def main() -> int:
                         help="exit status 1 unless enough are right, enough of these certain, and no certain is wrong")
     parser.add_argument("--raise-floor", action="store_true",
                         help="write into courage.json how many are certain and right, of classes where it is more")
+    parser.add_argument("--marks", choices=["writes", "events", "4", "16"],
+                        help="how the GPU is observed in all cases that are observed without times: a method, or under "
+                        "a budget that gives writes to one step of 4 or 16 (default: the case draws it)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each case that is not right")
     parser.add_argument("--help-classes", action="version", help="list the classes",
                         version="\n".join(name + ":\n  " + "\n  ".join(labels)
                                           for name, labels in faults.SETS.items()))
     args = parser.parse_args()
+    if args.marks:
+        steps = int(args.marks) if args.marks.isdigit() else 1
+        titan.ALL_AS = (titan.WRITES if args.marks == "writes" else titan.EVENTS, steps)
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     scratch = tempfile.mkdtemp(prefix="scenarios.")

@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import causes  # noqa: E402
 import families  # noqa: E402
 import faults  # noqa: E402
+import recorder  # noqa: E402
 from layout import LAYOUTS, Layout, host_name  # noqa: E402
 from recorder import Recorder, draw_witness  # noqa: E402
 from training import NAMES, Training, draw_style, step_means  # noqa: E402
@@ -228,6 +229,9 @@ def main(arguments: Optional[list] = None):
     parser.add_argument("--fault", choices=["none"] + sorted({fault.name for fault in faults.FAULTS}),
                         help="of --new: this one")
     parser.add_argument("--jobs", type=int, default=1, help="processes that make them")
+    parser.add_argument("--marks", metavar="METHOD[/N]",
+                        help="how the GPU is observed in all jobs: a method (METHOD/N: one step of N), or budget/N: "
+                        "writes in one step of N, events in the others")
     parser.add_argument("--list", action="store_true", help="list the causes")
     given = parser.parse_args(arguments)
     if given.list:
@@ -236,6 +240,11 @@ def main(arguments: Optional[list] = None):
         return
     if not given.out or given.all + bool(given.cause) + given.new != 1:
         parser.error("--out and one of --cause, --all and --new, please")
+    if given.marks:
+        method, _, count = given.marks.partition("/")
+        count = int(count or 1)
+        recorder.ALL_AS = ({"device": "events", "sample": 1, "full_of": count} if method == "budget" else
+                           {"device": method, "sample": count})
     first, _, last = given.seeds.rpartition("-")
     seeds = range(int(first), int(last) + 1) if first else range(given.seed, given.seed + int(last))
     if given.new:

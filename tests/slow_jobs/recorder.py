@@ -75,17 +75,22 @@ class Witness(NamedTuple):
     offset_ns: int  # between the clocks of hosts, at most
     drift: float
     rings: bool  # as they lie in /dev/shm, instead of dumps
+    full_of: int = 1  # under a budget: one step of so many has writes, all other launches events
 
     def describe(self) -> dict:
         return {"device": self.device, "sample": self.sample, "health": self.health, "names": self.names,
                 "rings": self.rings, "offset_ms": self.offset_ns / 1e6, "drift_ppm": self.drift * 1e6}
 
 
+ALL_AS = None  # what generate.py --marks says of all jobs: fields of the witness
+
+
 def draw_witness(rng: random.Random, health: bool) -> Witness:
     device = rng.choice(["writes", "writes", "timing", "timing", "events", "off"])
     sample = rng.choice([1, 1, 1, 3]) if device != "off" else 1
-    return Witness(device, sample, health or rng.random() < 0.7, rng.random() < 0.7,
-                   rng.choice([0, 2 * MS, 40 * MS, 3 * S]), rng.choice([0, 5e-6, 2e-5]), rng.random() < 0.15)
+    drawn = Witness(device, sample, health or rng.random() < 0.7, rng.random() < 0.7,
+                    rng.choice([0, 2 * MS, 40 * MS, 3 * S]), rng.choice([0, 5e-6, 2e-5]), rng.random() < 0.15)
+    return drawn._replace(**ALL_AS) if ALL_AS else drawn
 
 
 class Recorder:
@@ -230,13 +235,18 @@ class Image:
         entered, returned = recorder.at(rank, call.entered), recorder.at(rank, call.returned)
         watched = self.witness.device != "off" and is_watched(call.launch, self.step_of(call.step), self.witness.sample)
         started = finished = launch = 0
+        flags = 1 if call.batch else 0
         state = ENQUEUED if returned else ENTERED
         if watched:
             started, finished = recorder.seen(rank, call.started), recorder.seen(rank, call.finished)
             finished = max(started, finished) if started and finished else 0
             state = FINISHED if finished else STARTED if started else PENDING if returned else ENTERED
-            if self.witness.device == "writes":
+            in_full = self.witness.full_of > 1 and is_watched(call.launch, self.step_of(call.step),
+                                                              self.witness.full_of)
+            if self.witness.device == "writes" or self.witness.full_of > 1:
                 launch = call.launch + 1
+            if self.witness.device == "writes" or in_full:
+                flags |= titan.MARKED_BY_WRITES
                 self.marks[call.launch % MARKS_ROOM] = titan.MARKS.pack(
                     launch if recorder.at(rank, call.started) else 0,
                     launch if recorder.at(rank, call.finished) else 0)
@@ -247,7 +257,7 @@ class Image:
             self.stream(call.stream), call.batch, self.step_of(call.step), entered, returned,
             started, finished, 0, row, self.tid, self.text(call.span), 0, place[call.peer] if message else call.peer,
             place[rank], self.device, call.batch_index, KINDS[call.kind], FLOAT32 if call.count == 1 else BFLOAT16,
-            0 if call.kind in ("all_reduce", "reduce_scatter") else 255, 1 if call.batch else 0,
+            0 if call.kind in ("all_reduce", "reduce_scatter") else 255, flags,
             state, 0, 0 if returned else -1, 0, launch, *[0] * 7))
         self.called(FUNCTIONS[call.kind], entered, returned, id_of(call.group))
 
@@ -376,6 +386,8 @@ class Image:
         put(544, "QIiqQQQ", recorder.tick(rank, now - 300 * MS), 1, 0, self.actor.step if steps else -1,
             recorder.at(rank, steps[-1]) if steps else 0, 0, 300 * S)
         put(592, "IIiIQ", METHODS[self.witness.device], 22705, 12080, self.witness.sample, self.actor.batches)
+        if self.witness.full_of > 1:
+            put(3240, "IIIIQ", 3000, self.witness.full_of, 1, 20, 5 * MS)
         put(1280, "II", 1, 3)
         return page
 

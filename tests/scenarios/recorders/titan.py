@@ -26,7 +26,9 @@ COUNTED_BY_OUTPUT = ("_reduce_scatter_base", "reduce_scatter", "_broadcast_oop")
 COMM_INIT, COMM_ABORT = 20, 27
 CREATING, LIVE, ABORTED = 1, 2, 5
 AFTER_ABORT = 5 * MS  # until kernels that wait return
-TIMING, WRITES = 2, 3  # methods of observing the GPU
+EVENTS, TIMING, WRITES = 1, 2, 3  # methods of observing the GPU
+MARKED_BY_WRITES = 128  # flag of a call
+ALL_AS = None  # what run.py --marks says: (method, steps of which one has writes), instead of what the case has drawn
 ENQUEUED, PENDING, STARTED, FINISHED, ENTERED, RETURNED = 4, 5, 6, 7, 1, 9
 KERNEL, EVENT_RECORD, EVENT_WAIT = 1, 5, 6
 NONE32 = 0xFFFFFFFF
@@ -60,6 +62,10 @@ class Settings:
     def __init__(self, rng):
         self.timing = rng.random() < 0.7
         self.method = rng.choice([WRITES, WRITES, WRITES, TIMING, 1])  # of observing the GPU, where it is observed
+        self.budget = 0
+        if ALL_AS and self.method != TIMING:
+            self.method, steps = ALL_AS
+            self.budget = 3000 if steps > 1 else 0
         drawn = rng.random()
         # Else TITANTRACE_LAUNCHES=0: only what makes streams wait for each other is recorded.
         self.kernels = drawn < 0.8
@@ -72,6 +78,10 @@ class Settings:
         self.epoch_ns = (1763625600 + rng.randrange(86400)) * S
         self.format = "titan"
         self.names = rng.random() < 0.5
+
+    def marks_of(self, step: int) -> int:
+        """The method of a step's launches. Under a budget, one step of N has writes."""
+        return WRITES if self.budget and step % ALL_AS[1] == 1 else self.method
 
     @property
     def cuda(self) -> bool:
@@ -274,7 +284,9 @@ class Image:
         ready_ns, end_ns = self.until(item.ready_ns), self.until(item.end_ns)
         came = ready_ns is not None and ready_ns <= self.now
         done = end_ns is not None and end_ns <= self.now
-        marked = settings.timing and settings.method == WRITES
+        step = self.step_at(record.created_ns)
+        marked = settings.timing and settings.marks_of(self.launches // 256 if step < 0 else step) == WRITES
+        numbered = marked or (settings.timing and settings.budget != 0)
         if marked:
             self.marks[self.launches - 1] = MARKS.pack(self.launches if came else 0, self.launches if done else 0)
         state = ENQUEUED if not settings.timing else FINISHED if done else STARTED if came else PENDING
@@ -300,8 +312,9 @@ class Image:
                 self.tick(entered + 8 * US), started, finished, 0, row, self.tids[record.thread], 0, 0,
                 peer if message or kind in ROOTED else -1, comm.ranks.index(self.rank), self.device,
                 i if grouped else 0, kind,
-                DTYPES[op.dtype], 0 if kind in REDUCES else 255, 1 if grouped else 0, state, 0, 0, 0,
-                self.launches if marked else 0, *[0] * 7))
+                DTYPES[op.dtype], 0 if kind in REDUCES else 255,
+                (1 if grouped else 0) | (MARKED_BY_WRITES if marked else 0), state, 0, 0, 0,
+                self.launches if numbered else 0, *[0] * 7))
             self.returned(record.thread, CALLS[kind], entered + 8 * US)
 
     def add_work(self):
@@ -490,6 +503,8 @@ class Writer:
         if engine.crashed_ns.get(rank, last + 1) <= last:
             put(552, "Ii", 3, 6)
         put(592, "IIiIQ", settings.method if settings.timing else 0, 22705, 12080, 1, 0)
+        if settings.timing and settings.budget:
+            put(3240, "IIIIQ", settings.budget, ALL_AS[1], 1, 20, 5 * MS)
         page[872:872 + len(descriptors)] = descriptors
         put(1280, "II", 1, 3)
         page[3328:3328 + len(cursors)] = cursors
