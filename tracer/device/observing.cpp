@@ -21,9 +21,6 @@ bool is_one_of(uint64_t count, uint64_t number) {
 // a few show that the GPU goes on.
 bool is_sampled(const Recording& recording, uint64_t number) {
     const uint64_t sample = recording.config.gpu_progress.sample;
-    if (sample <= 1) {
-        return true;
-    }
     const int64_t step = load_field(recording.header->step);
     return step < 0 ? is_one_of(sample, number)
                     : is_one_of(sample, static_cast<uint64_t>(step)) || is_one_of(sample * sample, number);
@@ -53,12 +50,11 @@ void Observing::note_refused() {
     store_field(recording_->header->gpu_progress, GpuProgressMethod::kEvents);
 }
 
-Marks Observing::choose(uint64_t number) {
+Marks Observing::choose_otherwise(uint64_t number) {
     if (!by_budget_) {
         return is_sampled(*recording_, number) ? Marks::kFull : Marks::kNone;
     }
-    if (number >= unit_end_.load(std::memory_order_relaxed) ||
-        load_field(recording_->header->step) != step_.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (ends_unit(number)) {
         begin_unit(number);
     }
     if (number < full_until_.load(std::memory_order_acquire)) {
@@ -74,9 +70,8 @@ void Observing::begin_unit(uint64_t number) {
     if (busy_.exchange(true, std::memory_order_acquire)) {
         return;
     }
-    // Another thread may have begun the same unit since the caller looked.
-    const int64_t step = load_field(recording_->header->step);
-    if (step != step_.load(std::memory_order_relaxed) || number >= unit_end_.load(std::memory_order_relaxed)) {
+    if (ends_unit(number)) {  // another thread may have begun the same unit meanwhile
+        const int64_t step = load_field(recording_->header->step);
         add_ended(number, now_ticks());
         publish(number);
         set_limits(number, step);

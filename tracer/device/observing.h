@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/atomic_field.h"
 #include "budget.h"
 #include "recording.h"
 
@@ -29,9 +30,18 @@ class Observing {
     void note_refused();
 
     // Once for each launch, by its number. any-thread.
-    Marks choose(uint64_t number);
+    Marks choose(uint64_t number) {
+        const bool is_full = by_budget_ ? number < full_until_.load(std::memory_order_acquire) && !ends_unit(number)
+                                        : recording_->config.gpu_progress.sample <= 1;
+        return is_full ? Marks::kFull : choose_otherwise(number);
+    }
 
   private:
+    bool ends_unit(uint64_t number) const {
+        return number >= unit_end_.load(std::memory_order_relaxed) ||
+               load_field(recording_->header->step) != step_.load(std::memory_order_relaxed);
+    }
+    Marks choose_otherwise(uint64_t number);
     void begin_unit(uint64_t number);
     void add_ended(uint64_t number, uint64_t now);
     void set_limits(uint64_t number, int64_t step);
