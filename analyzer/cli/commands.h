@@ -92,7 +92,7 @@ Command collect_command(CommandLine& app);
 Command clean_command(CommandLine& app);
 
 // A guess at the intended command line, as a sentence to follow the error; empty if there is no idea.
-std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments);
+std::string suggestion(const CommandLine& app, const std::vector<std::string>& arguments);
 
 // One line that is drawn over, and only when somebody has been kept waiting. Empty where standard error is no terminal.
 std::function<void(size_t done, size_t total)> progress_bar(std::string what, std::string unit);

@@ -55,7 +55,7 @@ int run_command_line(int argc, char** argv) {
             return *status;
         }
     } catch (const CommandLineError& error) {
-        return fail(error.what() + what_was_meant(app, arguments) + " (--help shows how)");
+        return fail(error.what() + suggestion(app, arguments) + " (--help shows how)");
     }
     try {
         for (const Command& command : commands) {
@@ -67,7 +67,7 @@ int run_command_line(int argc, char** argv) {
         return fail(error.what());
     }
     // A path that is not there may be a command.
-    if (const std::string meant = what_was_meant(app, arguments); !meant.empty() && ::access(argv[1], F_OK) != 0) {
+    if (const std::string meant = suggestion(app, arguments); !meant.empty() && ::access(argv[1], F_OK) != 0) {
         return fail(printable(argv[1]) + " is neither a file nor a command" + meant);
     }
     return diagnose.run();

@@ -21,7 +21,7 @@ std::string command_line(const std::string& command, const std::vector<std::stri
 
 }  // namespace
 
-std::string what_was_meant(const CommandLine& app, const std::vector<std::string>& arguments) {
+std::string suggestion(const CommandLine& app, const std::vector<std::string>& arguments) {
     const auto find = [&](const auto& fits) -> const CommandLine* {
         const auto found = std::find_if(app.commands().begin(), app.commands().end(),
                                         [&](const auto& command) { return fits(*command); });

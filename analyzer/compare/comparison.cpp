@@ -338,7 +338,7 @@ class Comparer {
         for (const ComparedRow& row : rows) {
             chances.push_back(row.effect ? row.effect->chance : 1);
         }
-        const std::vector<double> adjusted = of_many(chances);
+        const std::vector<double> adjusted = holm_corrected(chances);
         for (size_t i = 0; i < rows.size(); ++i) {
             rows[i].chance_of_many = adjusted[i];
         }

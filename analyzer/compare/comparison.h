@@ -28,7 +28,7 @@ struct ComparedRow {
     Scale scale = Scale::kRatio;
     bool paired = false;  // metrics: step by step, as both sides have them
     std::optional<Effect> effect;
-    double chance_of_many = 1;  // of all rows that were looked at (of_many)
+    double chance_of_many = 1;  // of all rows that were looked at (holm_corrected)
 
     // More than noise, among all rows, and not too small to matter.
     bool differs() const;

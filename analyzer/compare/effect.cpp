@@ -142,7 +142,7 @@ std::optional<Effect> effect_of(const std::vector<double>& a, const std::vector<
     return effect;
 }
 
-std::vector<double> of_many(const std::vector<double>& chances) {
+std::vector<double> holm_corrected(const std::vector<double>& chances) {
     std::vector<size_t> order(chances.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return chances[a] < chances[b]; });

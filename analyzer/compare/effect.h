@@ -37,7 +37,7 @@ std::optional<Effect> effect_of(const std::vector<double>& a, const std::vector<
 
 // Chances as they are where many are looked at: so that with `chance` below 5 % for any of them noise does that in at
 // most 5 % of all comparisons (Holm).
-std::vector<double> of_many(const std::vector<double>& chances);
+std::vector<double> holm_corrected(const std::vector<double>& chances);
 
 double mean_of(const std::vector<double>& values);  // 0 without any
 

@@ -76,7 +76,7 @@ std::string unknown_moments_text(const Run& run) {
 
 }  // namespace
 
-void admit_ignorance(const Run& run, Diagnosis& diagnosis) {
+void set_cannot_tell(const Run& run, Diagnosis& diagnosis) {
     std::vector<Finding>& findings = diagnosis.findings;
     if (mostly_missing(run)) {
         const auto rest = std::stable_partition(findings.begin(), findings.end(), [&](const Finding& finding) {

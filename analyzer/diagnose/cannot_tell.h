@@ -8,6 +8,6 @@ namespace titan::analyzer {
 
 // Fills Diagnosis::cannot_tell, and takes out findings that only blame ranks of which nothing is known while most are
 // missing.
-void admit_ignorance(const Run& run, Diagnosis& diagnosis);
+void set_cannot_tell(const Run& run, Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

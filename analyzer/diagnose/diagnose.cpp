@@ -20,10 +20,10 @@
 #include "layout.h"
 #include "metric_findings.h"
 #include "rank_state.h"
+#include "repeated_sites.h"
 #include "steps.h"
 #include "timing.h"
 #include "timing_findings.h"
-#include "told_sites.h"
 #include "unknowns.h"
 #include "witnessed_ends.h"
 #include "witnesses_alone.h"
@@ -199,7 +199,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     const std::vector<Warning> left_out = add_timing(run, options, diagnosis);
     add_metric_findings(run, findings);
     add_health_findings(run, findings);
-    admit_ignorance(run, diagnosis);
+    set_cannot_tell(run, diagnosis);
     diagnosis.ended = findings.empty() ? ended_well_text(run) : std::string();
     diagnosis.metrics = findings.empty() && diagnosis.ended.empty() ? odd_metrics_text(run) : std::string();
     add_nccl_errors(evidence, findings);

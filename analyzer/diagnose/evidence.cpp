@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"
 #include "run_text.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 

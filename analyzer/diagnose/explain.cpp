@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "came_and_left.h"
 #include "choose_role.h"
 #include "ends.h"
 #include "host/words.h"
@@ -18,6 +17,7 @@
 #include "run_text.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
+#include "waiters.h"
 #include "witnessed_ends.h"
 
 namespace titan::analyzer {

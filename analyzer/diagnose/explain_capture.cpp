@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "came_and_left.h"
 #include "captures.h"
 #include "explain.h"
 #include "host/words.h"
 #include "replays.h"
 #include "run_text.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "came_and_left.h"
 #include "explain.h"
 #include "host/words.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 namespace {

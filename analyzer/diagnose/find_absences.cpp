@@ -157,7 +157,7 @@ FindingKind kind_of(const Evidence& evidence, const Cause& cause) {
 
 // A rank is missing in several places at once; the one that it would have come to first is the cause of the others: by
 // what it used to do next, else where the waits lead to, else the oldest.
-void put_first_place_first(const Evidence& evidence, Cause& cause) {
+void choose_missing_call(const Evidence& evidence, Cause& cause) {
     const Process* process =
         cause.absence.member.known() ? &evidence.run.processes[cause.absence.member.process] : nullptr;
     const CallSignature* next = process == nullptr ? nullptr : expected_next(*process);
@@ -340,7 +340,7 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
     std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
     std::optional<uint32_t> first_unknown;
     for (auto& [key, cause] : causes) {
-        put_first_place_first(evidence, cause);
+        choose_missing_call(evidence, cause);
         uint32_t place = place_of(evidence, cause.nodes.front());
         // Nothing shows which of several ranks without any record came first: they are suspects together.
         if (!cause.absence.member.known() && evidence.graph.nodes[place].kind == WaitKind::kCollective) {

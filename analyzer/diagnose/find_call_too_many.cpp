@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "came_and_left.h"
 #include "captures.h"
 #include "explain.h"
 #include "host/words.h"
@@ -12,6 +11,7 @@
 #include "run_text.h"
 #include "thread_position.h"
 #include "unknowns.h"
+#include "waiters.h"
 #include "waits_outside.h"
 
 namespace titan::analyzer {

@@ -5,12 +5,12 @@
 #include <iterator>
 #include <set>
 
-#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
 #include "layout.h"
 #include "outside_nccl.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,4 +1,4 @@
-#include "told_sites.h"
+#include "repeated_sites.h"
 
 #include <algorithm>
 #include <set>

@@ -6,7 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host_threads.h"
@@ -14,6 +13,7 @@
 #include "play.h"
 #include "run_text.h"
 #include "unknowns.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 namespace {

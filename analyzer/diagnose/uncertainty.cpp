@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "came_and_left.h"
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
@@ -15,6 +14,7 @@
 #include "rank_state.h"
 #include "skipped_call.h"
 #include "unknowns.h"
+#include "waiters.h"
 #include "witnessed_ends.h"
 
 namespace titan::analyzer {

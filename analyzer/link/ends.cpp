@@ -7,13 +7,13 @@
 #include <map>
 #include <set>
 
-#include "came_and_left.h"
 #include "causes.h"
 #include "host/words.h"
 #include "host_threads.h"
 #include "lost_peer.h"
 #include "match.h"
 #include "wait_graph.h"
+#include "waiters.h"
 #include "witnessed_ends.h"
 
 namespace titan::analyzer {
@@ -55,7 +55,7 @@ class EndJudge {
         end_those_in_a_hang();
         end_those_after_the_first();
         const bool nobody_asked = asked_.empty();
-        hear_witnesses();
+        apply_logs();
         if (nobody_asked) {
             judge_common_death();
         } else {
@@ -330,7 +330,7 @@ class EndJudge {
     }
 
     // A launcher says whom it saw fail before it ended the others.
-    void hear_witnesses() {
+    void apply_logs() {
         const int first = witnessed_first(run_);
         const bool in_own =
             std::any_of(unasked_.begin(), unasked_.end(), [&](uint32_t i) { return process(i).rank == first; });

@@ -11,9 +11,9 @@
 #include "host_threads.h"
 #include "layout.h"
 #include "rank_state.h"
+#include "repeated_sites.h"
 #include "report_parts.h"
 #include "screenful.h"
-#include "told_sites.h"
 
 namespace titan::analyzer {
 namespace {

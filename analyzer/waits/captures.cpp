@@ -1,5 +1,5 @@
 #include "captures.h"
-#include "came_and_left.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 namespace {

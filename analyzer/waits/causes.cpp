@@ -4,9 +4,9 @@
 #include <deque>
 #include <limits>
 
-#include "came_and_left.h"
 #include "robust.h"
 #include "skipped_call.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 namespace {

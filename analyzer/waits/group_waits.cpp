@@ -1,6 +1,6 @@
 // The calls of one NCCL group, or of one graph launch, end together: a rank that waits for one of them also waits for
 // members missing in the others.
-#include "held_together.h"
+#include "group_waits.h"
 
 #include <algorithm>
 #include <map>
@@ -80,7 +80,7 @@ void hold_by_whole_groups(const Run& run, WaitGraph& graph) {
 }
 
 // For instance own:extra_call 705308028251 of tests/scenarios.
-void doubt_the_many_in_exchanges(const Run& run, WaitGraph& graph) {
+void doubt_majority_in_exchanges(const Run& run, WaitGraph& graph) {
     using ExchangeKey = std::tuple<uint32_t, uint32_t, uint64_t>;  // process that waits, row, group
     std::map<ExchangeKey, std::vector<Absence*>> went_on;
     for (WaitNode& node : graph.nodes) {
@@ -113,9 +113,9 @@ void doubt_the_many_in_exchanges(const Run& run, WaitGraph& graph) {
 
 }  // namespace
 
-void look_at_whole_groups(const Run& run, WaitGraph& graph) {
+void merge_groups(const Run& run, WaitGraph& graph) {
     hold_by_whole_groups(run, graph);
-    doubt_the_many_in_exchanges(run, graph);
+    doubt_majority_in_exchanges(run, graph);
 }
 
 }  // namespace titan::analyzer

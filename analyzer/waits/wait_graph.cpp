@@ -5,16 +5,16 @@
 #include <set>
 #include <tuple>
 
-#include "came_and_left.h"
 #include "can_end.h"
 #include "captures.h"
-#include "held_together.h"
+#include "group_waits.h"
 #include "host_holds.h"
 #include "host_threads.h"
 #include "later_step.h"
 #include "long_waits.h"
 #include "skipped_call.h"
 #include "stream_order.h"
+#include "waiters.h"
 
 namespace titan::analyzer {
 namespace {
@@ -54,8 +54,8 @@ class GraphBuilder {
             }
         }
         graph_.orders = std::move(placed_.orders);
-        look_at_whole_groups(run_, graph_);
-        let_go_of_those_not_held(run_, graph_);
+        merge_groups(run_, graph_);
+        drop_guessed_holds(run_, graph_);
         add_edges();
         add_program_order();
         return std::move(graph_);
@@ -313,7 +313,7 @@ class GraphBuilder {
                 node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
             }
         }
-        doubt_the_many(node);
+        doubt_majority_that_went_on(node);
         if (!communicator.identity_guessed) {
             add_unknown_members(node, communicator);
         }

@@ -1,5 +1,5 @@
 // Members that a node of the wait-for graph has as waiting or absent, told by more than their own calls.
-#include "came_and_left.h"
+#include "waiters.h"
 
 #include <algorithm>
 
@@ -59,7 +59,7 @@ void set_early_records_aside(const Run& run, WaitGraph& graph) {
     }
 }
 
-void let_go_of_those_not_held(const Run& run, WaitGraph& graph) {
+void drop_guessed_holds(const Run& run, WaitGraph& graph) {
     for (WaitNode& node : graph.nodes) {
         for (Absence& absence : node.absent) {
             const bool guessed = node.kind == WaitKind::kCollective && absence.reason == AbsenceReason::kNotIssued &&
@@ -77,7 +77,7 @@ void let_go_of_those_not_held(const Run& run, WaitGraph& graph) {
     }
 }
 
-void doubt_the_many(WaitNode& node) {
+void doubt_majority_that_went_on(WaitNode& node) {
     const auto went_on =
         std::count_if(node.absent.begin(), node.absent.end(), [](const Absence& absence) { return absence.moved_on; });
     if (static_cast<size_t>(went_on) <= node.waiting.size()) {

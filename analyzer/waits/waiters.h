@@ -20,9 +20,9 @@ void set_early_records_aside(const Run& run, WaitGraph& graph);
 // The host's activity in a Flight Recorder process is unknown: it is a guess that it waits in its unfinished call. If
 // another member went on from that very call, unfinished, to the one that is missing, the call is no reason to be
 // missing.
-void let_go_of_those_not_held(const Run& run, WaitGraph& graph);
+void drop_guessed_holds(const Run& run, WaitGraph& graph);
 // More members went on without the call than wait in it: the few may have made one too many.
-void doubt_the_many(WaitNode& node);
+void doubt_majority_that_went_on(WaitNode& node);
 // Did this member of the parent come to a split (or shrink, or grow) of it?
 bool entered_split(const Run& run, const WaitNode& node, MemberRef parent);
 

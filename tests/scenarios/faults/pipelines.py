@@ -133,7 +133,7 @@ def slow_stage(case: Case):
     case.must_hang = False
     case.when = "finished"
     case.may_wrap = 0
-    case.truth = Truth("slow", [Cause({"straggler"}, [rank])], silent_is_right=True,
+    case.truth = Truth("slow", [Cause({"straggler", "slow_step"}, [rank])], silent_is_right=True,
                        note="who waits for whom in a pipeline is the schedule's business, too")
 
 

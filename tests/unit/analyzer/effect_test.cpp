@@ -14,8 +14,8 @@
 using titan::analyzer::chance_of_t;
 using titan::analyzer::Effect;
 using titan::analyzer::effect_of;
+using titan::analyzer::holm_corrected;
 using titan::analyzer::in_slices;
-using titan::analyzer::of_many;
 using titan::analyzer::Scale;
 using titan::analyzer::slices_of;
 using titan::test::draw_steps;
@@ -103,11 +103,11 @@ TEST_CASE("effects: what does not vary, and too little of anything") {
 }
 
 TEST_CASE("effects: of many chances some are small") {
-    CHECK(of_many({}).empty());
-    CHECK(of_many({0.04}) == std::vector<double>{0.04});
-    const std::vector<double> adjusted = of_many({0.04, 0.01, 0.5});
+    CHECK(holm_corrected({}).empty());
+    CHECK(holm_corrected({0.04}) == std::vector<double>{0.04});
+    const std::vector<double> adjusted = holm_corrected({0.04, 0.01, 0.5});
     CHECK(adjusted[0] == doctest::Approx(0.08));
     CHECK(adjusted[1] == doctest::Approx(0.03));
     CHECK(adjusted[2] == doctest::Approx(0.5));
-    CHECK(of_many({0.9, 0.8})[1] == 1);
+    CHECK(holm_corrected({0.9, 0.8})[1] == 1);
 }

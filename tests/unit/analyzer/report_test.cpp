@@ -14,13 +14,13 @@
 #include "layout.h"
 #include "named_stacks.h"
 #include "played.h"
+#include "repeated_sites.h"
 #include "report.h"
 #include "report_parts.h"
 #include "run_text.h"
 #include "show_filter.h"
 #include "stacks_report.h"
 #include "straggler_report.h"
-#include "told_sites.h"
 
 using namespace titan;
 using namespace titan::test;
