@@ -59,9 +59,8 @@ void tell_ring(const Evidence& evidence, Explained& explained, std::vector<Findi
     depends_on(finding, Unknown::kStreamsOfCalls);
     if (!break_tie(evidence, ring, finding)) {
         finding.confidence = Confidence::kPossible;
-        if (missing.size() * 2 < waiting.size()) {
-            finding.ranks = missing;
-        }
+        const std::vector<int>& few = missing.size() < waiting.size() ? missing : waiting;
+        finding.ranks = few.size() * 3 < missing.size() + waiting.size() ? few : finding.ranks;
         finding.evidence.push_back(phrase("whether {} left its side out, or {} made a call too many, is undecidable",
                                           ranks_fact(missing), ranks_fact(waiting)));
     }

@@ -133,6 +133,9 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
     for (const uint32_t index : pending) {
         waits.push_back(pending_in(evidence, index));
     }
+    // Longer than its limit, and no hang: dumps at different times show a wait that may have ended.
+    std::erase_if(waits,
+                  [](const Pending& wait) { return wait.hang_after_ns != 0 && wait.waited_ns >= wait.hang_after_ns; });
     const auto outside = waits.empty() ? find_outside_wait(evidence) : std::nullopt;
     if (outside && outside->waited_ns > kWorthReporting[0].least_ns) {  // a longer one is a finding
         waits.push_back(pending_outside(*outside));

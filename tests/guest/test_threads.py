@@ -15,6 +15,7 @@ class Threads(guest.Case):
     def test_users_of_cuda(self):
         self.with_threads("cuda")
 
+    @harness.at_night
     def test_users_of_nccl(self):
         self.with_threads("nccl")
 

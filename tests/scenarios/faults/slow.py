@@ -19,7 +19,7 @@ def straggles(case: Case, name: str):
     rank = case.rank()
     case.prepare.append(lambda engine: getattr(engine, name).__setitem__(rank, 5.0 if name == "host_factor" else 1.6))
     case.may_wrap = 0
-    case.truth = Truth("slow", [Cause({"straggler"}, [rank])])
+    case.truth = Truth("slow", [Cause({"straggler", "slow_step"}, [rank])])
 
 
 @fault
