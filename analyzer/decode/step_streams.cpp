@@ -139,7 +139,11 @@ class StepStreams {
             if (one.call != kNoIndex) {
                 const Entry& entry = process_.entries[one.call];
                 if (entry.group == 0 || entry.group != group) {
-                    place_call(stream, entry);
+                    StreamPiece call;
+                    call.row = entry.row;
+                    call.kind = entry.kind;
+                    place(stream, call);
+                    stream.open = false;
                 }
                 group = entry.group;
                 continue;
@@ -168,27 +172,6 @@ class StepStreams {
             }
         }
         begins_.resize(step_begins_ns_.size(), placed_.size());
-    }
-
-    // NCCL runs the calls of one communicator in the order in which they were made, whatever their streams: a call
-    // waits for the one before it, which has waited for all that were before that.
-    void place_call(Stream& stream, const Entry& entry) {
-        StreamPiece call;
-        call.row = entry.row;
-        call.kind = entry.kind;
-        const auto [newest, is_first] = newest_calls_.try_emplace(entry.row, kNothing);
-        if (!is_first && stream.newest != newest->second) {
-            const bool is_behind_its_own =
-                stream.newest == kNothing || placed_[static_cast<size_t>(stream.newest)].piece.row == entry.row;
-            if (is_behind_its_own) {
-                stream.newest = newest->second;
-            } else {
-                stream.waits_for.push_back(newest->second);
-            }
-        }
-        place(stream, call);
-        newest->second = stream.newest;
-        stream.open = false;
     }
 
     // Each call of a group may bring the same wait.
@@ -278,7 +261,6 @@ class StepStreams {
     std::vector<Placed> placed_;
     std::vector<size_t> begins_;  // likewise, in placed_
     std::unordered_map<uint64_t, Stream> streams_;
-    std::unordered_map<uint32_t, int32_t> newest_calls_;  // pieces, by row of the communicator
 };
 
 }  // namespace

@@ -173,8 +173,8 @@ struct StreamPiece {
     uint64_t kernels = 0;  // equal for the same work of this process; 0: a call
     uint32_t row = kNoIndex;
     OpKind kind{};
-    uint16_t waits_for = 0;  // on its own stream, or of its communicator; 0 nothing, as the following
-    uint16_t and_for = 0;    // likewise, or by an event
+    uint16_t waits_for = 0;  // on its own stream; 0 nothing, as the following
+    uint16_t and_for = 0;    // by an event
 
     bool is_call() const { return row != kNoIndex; }
 };

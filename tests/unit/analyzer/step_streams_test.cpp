@@ -216,23 +216,6 @@ TEST_CASE("streams: calls of a group are one piece, also where each of them wait
           })) == "work 2 1 | call 2 1");
 }
 
-TEST_CASE("streams: calls of one communicator wait for each other, also on other streams") {
-    const auto alternating = pieces_of([](Streams& streams, int) {
-        streams.kernel(kCompute);
-        streams.order(1, kCompute, kBeside);
-        streams.call(kBeside);
-        streams.order(2, kCompute, kThird);
-        streams.call(kThird);
-    });
-    CHECK(text_of(alternating) == "work 3 0 | call 2 1 | call 1 2");
-    const auto behind_work = pieces_of([](Streams& streams, int) {
-        streams.call(kBeside);
-        streams.kernel(kThird);
-        streams.call(kThird);
-    });
-    CHECK(text_of(behind_work) == "call 1 0 | work 2 0 | call 1 2");
-}
-
 TEST_CASE("streams: work that leads to no call is left out") {
     CHECK(text_of(pieces_of([](Streams& streams, int step) {
               two_buckets(streams, step);
