@@ -18,14 +18,11 @@ namespace titan::analyzer {
 namespace {
 
 // Waits that may hold each other, that one among them; empty where nothing closes a ring.
-std::vector<uint32_t> ring_of(const Evidence& evidence, uint32_t index) {
-    const std::vector<bool> behind = may_be_behind(evidence.graph, index);
-    std::vector<uint32_t> ring;
-    for (uint32_t node = 0; node < behind.size(); ++node) {
-        if (node == index || (behind[node] && may_be_behind(evidence.graph, node)[index])) {
-            ring.push_back(node);
-        }
-    }
+std::vector<uint32_t> ring_of(const WaitGraph& graph, uint32_t index) {
+    const std::vector<bool> behind = may_be_behind(graph, index);
+    std::vector<uint32_t> ring = nodes_behind(graph, {index});
+    std::erase_if(ring, [&](uint32_t node) { return !behind[node]; });
+    std::sort(ring.begin(), ring.end());
     return ring.size() > 1 ? ring : std::vector<uint32_t>();
 }
 
@@ -72,16 +69,15 @@ void tell_ring(const Evidence& evidence, Explained& explained, std::vector<Findi
 }  // namespace
 
 void find_loose_rings(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+    const auto is_told = [&](uint32_t node) {
+        return explained.nodes[node] || explained.is_cause[node] || explained.in_cycle.contains(node);
+    };
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const bool is_told = explained.nodes[index] || explained.is_cause[index] || explained.in_cycle.contains(index);
-        if (!evidence.hangs(index) || is_told || missing_in(evidence.graph.nodes[index]).empty()) {
+        if (!evidence.hangs(index) || is_told(index) || missing_in(evidence.graph.nodes[index]).empty()) {
             continue;
         }
-        const std::vector<uint32_t> ring = ring_of(evidence, index);
-        const bool reported = std::any_of(ring.begin(), ring.end(), [&](uint32_t node) {
-            return explained.nodes[node] || explained.is_cause[node] || explained.in_cycle.contains(node);
-        });
-        if (!ring.empty() && !reported) {
+        const std::vector<uint32_t> ring = ring_of(evidence.graph, index);
+        if (!ring.empty() && std::none_of(ring.begin(), ring.end(), is_told)) {
             tell_ring(evidence, explained, findings, index, ring);
         }
     }

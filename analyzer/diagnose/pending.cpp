@@ -39,24 +39,21 @@ bool is_pending(const Evidence& evidence, const WaitNode& node) {
     return may_last(node) && !waiting_ranks(evidence.run, node).empty() && is_long;
 }
 
+// Nothing else may hold it.
+bool holds_itself(const WaitGraph& graph, uint32_t index) {
+    const std::vector<uint32_t>& edges = graph.edges_of[index];
+    const std::vector<uint32_t>& earlier = graph.may_follow[index];
+    return std::all_of(edges.begin(), edges.end(), [&](uint32_t edge) { return graph.edges[edge].to == index; }) &&
+           std::all_of(earlier.begin(), earlier.end(), [&](uint32_t node) { return node == index; });
+}
+
 // Waits that nothing else holds, among those that may hold this one; itself where they hold each other.
 std::vector<uint32_t> origins_of(const WaitGraph& graph, uint32_t index) {
+    const std::vector<bool> behind = may_be_behind(graph, index);
     std::vector<uint32_t> origins;
-    std::vector<uint32_t> seen = {index};
-    for (size_t next = 0; next < seen.size(); ++next) {
-        const uint32_t node = seen[next];
-        std::vector<uint32_t> held_by = graph.may_follow[node];
-        for (const uint32_t edge : graph.edges_of[node]) {
-            held_by.push_back(graph.edges[edge].to);
-        }
-        held_by.erase(std::remove(held_by.begin(), held_by.end(), node), held_by.end());
-        if (held_by.empty() && may_last(graph.nodes[node])) {
+    for (uint32_t node = 0; node < behind.size(); ++node) {
+        if (behind[node] && holds_itself(graph, node) && may_last(graph.nodes[node])) {
             origins.push_back(node);
-        }
-        for (const uint32_t other : held_by) {
-            if (std::find(seen.begin(), seen.end(), other) == seen.end()) {
-                seen.push_back(other);
-            }
         }
     }
     return origins.empty() ? std::vector<uint32_t>{index} : origins;

@@ -27,10 +27,16 @@ std::string recorded_ranks_text(const Run& run) {
     return fmt::format("{} of {}", run.ranks.size(), counted(world, "rank"));
 }
 
+std::string short_id_text(uint64_t id) { return id_text(id).substr(0, 8); }
+
+std::string communicator_name(const Communicator& communicator) {
+    return communicator.name.empty() ? short_id_text(communicator.id) : communicator.name;
+}
+
 std::string communicator_text(const Communicator& communicator) {
     const std::string& name = communicator.name;
     if (name.empty()) {
-        return "communicator " + id_text(communicator.id).substr(0, 8);
+        return "communicator " + short_id_text(communicator.id);
     }
     // PyTorch numbers the groups that the program gave no name, or calls them by a hash.
     constexpr size_t kHashDigits = 40;

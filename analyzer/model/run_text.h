@@ -13,6 +13,9 @@ std::string op_text(OpKind kind);
 std::string datatype_text(Datatype datatype);
 std::string reduction_text(Reduction reduction);
 std::string communicator_text(const Communicator& communicator);
+// Its name, or the start of its id.
+std::string communicator_name(const Communicator& communicator);
+std::string short_id_text(uint64_t id);
 // "7 of 8 ranks": how many have a record.
 std::string recorded_ranks_text(const Run& run);
 // How the recorder's budget limits what is observed of GPUs, one sentence for each way; none where each launch has the

@@ -86,7 +86,7 @@ std::string StepCallsRecord::operation() const { return raw.kind == OpKind{} ? "
 std::string StepCallsRecord::communicator_name() const {
     return !communicator.name.empty() ? communicator.name
            : raw.communicator_id == 0 ? std::string()
-                                      : id_text(raw.communicator_id).substr(0, 8);
+                                      : short_id_text(raw.communicator_id);
 }
 
 std::string StepCallsRecord::communicator_role() const {
@@ -374,8 +374,7 @@ std::string ProcessRecords::text(uint32_t id) const { return printable(image().t
 
 std::string ProcessRecords::communicator_name(uint64_t id) const {
     const auto index = run_.find_communicator(id);
-    return index && !run_.communicators[*index].name.empty() ? run_.communicators[*index].name
-                                                             : id_text(id).substr(0, 8);
+    return index ? analyzer::communicator_name(run_.communicators[*index]) : short_id_text(id);
 }
 
 int ProcessRecords::global_rank(uint64_t communicator_id, int member) const {

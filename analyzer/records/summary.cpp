@@ -95,9 +95,7 @@ Part Summary::grouped(const Part& part, const Process& process) const {
         if (index) {
             own.name = op_text(part.op) + " on " + distinct_text(run_, *index);
         } else if (part.communicator != nullptr) {
-            own.name = op_text(part.op) + " on " +
-                       (part.communicator->name.empty() ? id_text(part.communicator->id).substr(0, 8)
-                                                        : part.communicator->name);
+            own.name = op_text(part.op) + " on " + communicator_name(*part.communicator);
         }
         return own;
     }

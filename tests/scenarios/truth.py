@@ -6,7 +6,8 @@ ABSENT = {"rank_not_arrived", "p2p_unmatched", "rank_dead", "comm_init_stuck"}
 MISMATCH = {"op_mismatch", "size_mismatch", "dtype_mismatch", "redop_mismatch", "root_mismatch"}
 CYCLE = {"order_inversion", "p2p_cycle"}
 STUCK = {"stuck_in_flight", "gpu_queue_blocked"}
-SLOW = {"straggler", "slow_step", "slow_collective"}
+SLOW_RANK = {"straggler", "slow_step"}
+SLOW = SLOW_RANK | {"slow_collective"}
 HANGS = ABSENT | MISMATCH | CYCLE | STUCK
 
 

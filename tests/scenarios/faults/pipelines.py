@@ -9,7 +9,7 @@ from faults.hosts import stop
 from faults.messages import sends
 from faults.table import SHIFTED, newer
 from program import Op
-from truth import ABSENT, CYCLE, SLOW, STUCK, Cause, Truth, hang
+from truth import ABSENT, CYCLE, SLOW_RANK, STUCK, Cause, Truth, hang
 
 
 def pipeline(case: Case, least: int = 2) -> int:
@@ -133,7 +133,7 @@ def slow_stage(case: Case):
     case.must_hang = False
     case.when = "finished"
     case.may_wrap = 0
-    case.truth = Truth("slow", [Cause({"straggler", "slow_step"}, [rank])], silent_is_right=True,
+    case.truth = Truth("slow", [Cause(SLOW_RANK, [rank])], silent_is_right=True,
                        note="who waits for whom in a pipeline is the schedule's business, too")
 
 

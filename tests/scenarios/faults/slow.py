@@ -6,7 +6,7 @@ from case import Case
 from engine import MS, S
 from faults.table import fault
 from program import Op
-from truth import ABSENT, SLOW, Cause, Truth
+from truth import ABSENT, SLOW, SLOW_RANK, Cause, Truth
 
 
 def straggles(case: Case, name: str):
@@ -19,7 +19,7 @@ def straggles(case: Case, name: str):
     rank = case.rank()
     case.prepare.append(lambda engine: getattr(engine, name).__setitem__(rank, 5.0 if name == "host_factor" else 1.6))
     case.may_wrap = 0
-    case.truth = Truth("slow", [Cause({"straggler", "slow_step"}, [rank])])
+    case.truth = Truth("slow", [Cause(SLOW_RANK, [rank])])
 
 
 @fault
