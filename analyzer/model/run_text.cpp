@@ -77,10 +77,11 @@ std::vector<std::string> observing_texts(const Run& run) {
         if (seen.budget == 0 || seen.full_of == 1) {
             continue;
         }
-        const std::string full = seen.full_of == 0 ? ""
-                                 : process.step < 0
-                                     ? fmt::format("stream writes around 256 launches of {}, ", 256 * seen.full_of)
-                                     : fmt::format("stream writes in one step of {}, ", seen.full_of);
+        const std::string full =
+            seen.full_of == 0  ? ""
+            : process.step < 0 ? fmt::format("stream writes around {} launches of {}, ", format::kUnmarkedUnitLaunches,
+                                             format::kUnmarkedUnitLaunches * seen.full_of)
+                               : fmt::format("stream writes in one step of {}, ", seen.full_of);
         const std::string light = seen.light_of > 1 ? fmt::format("events around one launch in {}", seen.light_of)
                                                     : "events around each launch";
         ways[full + light + (full.empty() ? "" : " of the others")].push_back(&process);

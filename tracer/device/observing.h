@@ -19,7 +19,7 @@ class Observing {
   public:
     // Launches of a unit where no steps are marked: some steps of most programs, and few enough for the ring to hold
     // many units.
-    static constexpr uint64_t kUnitLaunches = 256;
+    static constexpr uint64_t kUnitLaunches = format::kUnmarkedUnitLaunches;
     // A step with more is taken for a program that has ceased to mark steps.
     static constexpr uint64_t kMostLaunchesOfStep = 8192;
 

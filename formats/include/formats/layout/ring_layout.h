@@ -88,6 +88,9 @@ static_assert(sizeof(ClockAnchor) == 32);
 // Limits of global ranks and their number: larger values count as unknown, so that no arithmetic with ranks overflows.
 constexpr int32_t plausible_rank(int32_t claimed) { return claimed < 0 || claimed > (1 << 24) ? -1 : claimed; }
 
+// Launches under a budget are counted in steps, or in so many where no steps are marked.
+inline constexpr uint32_t kUnmarkedUnitLaunches = 256;
+
 struct RingHeader {
     uint64_t magic;  // written last: a file without it was never finished
     uint16_t major;
@@ -153,8 +156,7 @@ struct RingHeader {
     int32_t exit_status_next;  // exit status + 1, 0 unknown
     uint32_t reserved32;
     RegionDescriptor more_regions[kMoreRegions];
-    // How launches are observed, where nobody chose a method (TITANTRACE_BUDGET). They are counted in steps, or in 256
-    // launches where no steps are marked.
+    // How launches are observed, where nobody chose a method (TITANTRACE_BUDGET).
     uint32_t gpu_budget;         // millionths of the time; 0: a method was chosen
     uint32_t gpu_full_of;        // (later) one step of n has stream writes, 0 none; the launches of others have events
     uint32_t gpu_light_of;       // (later) and of these one of n
