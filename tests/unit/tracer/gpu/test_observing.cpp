@@ -105,17 +105,25 @@ TEST_CASE("a process keeps to its budget") {
         CHECK(now_in(header().gpu_progress) == GpuProgressMethod::kEvents);
     }
 
-    // Steps in which nothing but calls happens: even events are too dear for each.
+    // Steps in which nothing but calls happens: even events are too dear for each, unless the machine is so loaded that
+    // these steps are long.
+    constexpr int kDenseSteps = 100, kLearned = 40;
     uint64_t none = 0;
     full = 0;
-    for (int i = 0; i < 100; ++i) {
+    uint64_t learned_at = 0;
+    for (int i = 0; i < kDenseSteps; ++i) {
+        learned_at = i == kLearned ? monotonic_now_ns() : learned_at;
         const Step step = make_step(500, 0);
         none += step.none;
-        full += i < 40 ? 0 : step.full;
+        full += i < kLearned ? 0 : step.full;
     }
-    CHECK(none > 0);
-    CHECK(full == 0);
-    CHECK(now_in(header().gpu_progress_sample) > 1);
+    const uint64_t step_ns = (monotonic_now_ns() - learned_at) / (kDenseSteps - kLearned);
+    const uint64_t full_ns = full * tracer::kMarkCosts.full_gpu_ns / (kDenseSteps - kLearned);
+    CHECK(static_cast<double>(full_ns) <= 2 * kShare * static_cast<double>(step_ns));
+    if (step_ns < 5'000'000) {
+        CHECK(none > 0);
+        CHECK(now_in(header().gpu_progress_sample) > 1);
+    }
 
     // The program ceases to mark steps: units are launches then.
     FakeStream stream{.context = &fake.first};
