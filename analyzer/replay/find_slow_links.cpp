@@ -34,7 +34,7 @@ struct Route {
     std::vector<double> ran_ns;  // node by node
     std::vector<uint32_t> nodes;
     std::vector<size_t> steps;
-    std::vector<double> of_step;  // what is typical in each step; in one without calls as in the one before
+    std::vector<double> of_step;  // what is typical in each step; in one without calls as in the step before
     double typical_ns = 0;
     double signed_ns = 0;  // likewise, of run times below 0, too
     double slow_ns = 0;    // since it is slow
@@ -192,8 +192,10 @@ class SlowLinks {
             ran_ns[route.steps[i]].push_back(route.ran_ns[i]);
         }
         std::vector<double> typical_ns;
+        double before_ns = typical_of(ran_ns[*std::min_element(route.steps.begin(), route.steps.end())]);
         for (const std::vector<double>& here : ran_ns) {
-            typical_ns.push_back(here.empty() && !typical_ns.empty() ? typical_ns.back() : typical_of(here));
+            before_ns = here.empty() ? before_ns : typical_of(here);
+            typical_ns.push_back(before_ns);
         }
         return typical_ns;
     }

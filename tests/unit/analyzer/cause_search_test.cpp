@@ -418,6 +418,21 @@ TEST_CASE("links: all exchanges of a group together tell what those of one rank 
     CHECK(causes.front().ranks == std::vector<int>{0, 1, 2, 3});
 }
 
+TEST_CASE("links: messages of a size that comes for the first time are no slower than others before") {
+    TableJob job = exchanging([](int, int) { return 3.0; });
+    StepGraph& graph = job.graph;
+    const auto pairs = static_cast<uint32_t>(graph.routes.size());
+    for (uint32_t pair = 0; pair < pairs; ++pair) {
+        analyzer::StepRoute larger = graph.routes[pair];
+        ++larger.size_bits;
+        graph.routes.push_back(larger);
+    }
+    for (uint32_t meeting = 5 * pairs; meeting < graph.meeting_route.size(); ++meeting) {
+        graph.meeting_route[meeting] += pairs;
+    }
+    CHECK(job.causes_by(find_slow_links).empty());
+}
+
 TEST_CASE("hosts: one that is busy for longer is slow where its GPU keeps up, though it is seen a look later") {
     TableJob job([](int rank, uint32_t step) { return varied(rank, step) * (rank == 3 ? 2 : 1); }, false);
     for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
