@@ -10,7 +10,7 @@ import time
 
 import harness
 
-JOIN_S = 5  # what comes this soon after a dump is about the same event (tracer/dump/watch.cpp)
+JOIN_S = 5  # what comes this soon after a dump is about the same event (tracer/watch/dump_policy.cpp)
 
 
 def mode(path):

@@ -49,7 +49,7 @@ class Settings(harness.Case):
         return said
 
     def test_all_known_settings_are_tried(self):
-        table = (harness.ROOT / "tracer" / "process" / "config.def").read_text()
+        table = (harness.ROOT / "tracer" / "settings" / "config.def").read_text()
         known = set(re.findall(r"^TITAN_CONFIG_ROW\((\w+),", table, re.MULTILINE))
         self.assertEqual(known - set(BAD), {"TITANTRACE_DIR", "TITANTRACE_RING_DIR", "TITANTRACE_RUN_ID",
                                             "TITANTRACE_SPANS"})

@@ -1,7 +1,7 @@
 """README.md, ARCHITECTURE.md, docs/ and the code say the same: environment variables, and the scripts, files and pages
 that they name. Each link leads somewhere, and from docs/README.md links lead to every page of docs/.
 
-Variables live in tracer/process/config.def and as string literals. What is in one place only is a problem, whichever
+Variables live in tracer/settings/config.def and as string literals. What is in one place only is a problem, whichever
 place it is.
 """
 import os
@@ -53,7 +53,7 @@ def check(tree):
     if ENVIRONMENT_BEGIN not in texts[settings]:
         problems.append(f"docs/reference/settings.md has no table of environment variables after {ENVIRONMENT_BEGIN}")
     elif with_table(tree.root, texts[settings]) != texts[settings]:
-        problems.append("the table of docs/reference/settings.md is not what tracer/process/config.def says: "
+        problems.append("the table of docs/reference/settings.md is not what tracer/settings/config.def says: "
                         "python3 tests/meta/settings_table.py --root . --write")
 
     records = tree.root / "docs" / "reference" / "records.md"
@@ -117,7 +117,7 @@ SETTINGS = """<!-- environment -->
 <!-- end of environment -->
 """
 CODE = {"README.md": README, "docs/reference/settings.md": SETTINGS,
-        "tracer/process/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 '
+        "tracer/settings/config.def": 'TITAN_CONFIG_ROW(TITANTRACE_DIR, "dumps", path, dir,\n                 '
         '"Where.")\n'}
 RECORDS = {"analyzer/records/records.def": 'RECORD(kA, "--a", "Calls")\nFIELD(kA, rank, "number", "", "who", r.rank)\n',
            "docs/reference/records.md": "<!-- records -->\n## `show --a`\n\nCalls.\n\n| key | type | unit | meaning |\n"
@@ -126,7 +126,7 @@ BAD = {
     "undocumented": ("TITANTRACE_NEW (tracer/a.cpp) is neither",
                      {**CODE, "tracer/a.cpp": 'getenv("TITANTRACE_NEW");\n'}),
     "stale": ("TITANTRACE_OLD is documented but", {**CODE, "README.md": README + "`TITANTRACE_OLD`\n"}),
-    "another default": ("is not what tracer/process/config.def says",
+    "another default": ("is not what tracer/settings/config.def says",
                         {**CODE, "docs/reference/settings.md": SETTINGS.replace("`dumps`", "`dump`")}),
     "another record": ("are not what analyzer/records/records.def says",
                        {**CODE, **RECORDS, "docs/reference/records.md": "<!-- records -->\n<!-- end of records -->\n"}),

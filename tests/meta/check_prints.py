@@ -9,7 +9,7 @@ PRINTS = re.compile(r"\b(?:v?f?printf|fputs|fputc|puts|putchar|putc|perror|psign
 # file: how often it prints, and why that is well.
 ALLOWED = {
     "base/host/output.cpp": 2,  # say_text and print_text: what all programs print goes through make_printable there
-    "tracer/process/log.cpp": 1,  # the recorder's only voice: through make_printable
+    "tracer/settings/log.cpp": 1,  # the recorder's only voice: through make_printable
     "tools/top/terminal.cpp": 1,  # titan-top's screen: through printable
     "tools/run/bystander.cpp": 1,  # a number, into a pipe
     "python/titantrace/said.py": 1,  # what the Python package's commands print
@@ -38,7 +38,7 @@ BAD = {
     "a stream": ("tools/a.cpp:2", {"tools/a.cpp": "\nvoid f() { std::cerr << name; }\n"}),
     "the guest": ("tracer/a.cpp:1", {"tracer/a.cpp": "void f() { ::write(STDERR_FILENO, name, size); }\n"}),
     "the Python package": ("a.py:1", {"python/titantrace/a.py": "print(path)\n"}),
-    "once more where it is allowed": ("log.cpp:2", {"tracer/process/log.cpp": "int a = write(2, b, c);\n"
+    "once more where it is allowed": ("log.cpp:2", {"tracer/settings/log.cpp": "int a = write(2, b, c);\n"
                                                     "int d = dprintf(2, e);\n"}),
 }
 GOOD = {"into a buffer": {"analyzer/a.cpp": "int n = snprintf(text, size, format);  // not printf(\n"},

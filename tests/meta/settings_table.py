@@ -1,4 +1,4 @@
-"""Prints docs/reference/settings.md with the table of tracer/process/config.def, or writes it:
+"""Prints docs/reference/settings.md with the table of tracer/settings/config.def, or writes it:
 settings_table.py --root DIR [--write].
 
 config.def is also what parses the variables; check_docs.py fails when the page says something else.
@@ -26,7 +26,7 @@ def environment_table(config_def):
 
 
 def with_table(root, page):
-    config = pathlib.Path(root) / "tracer" / "process" / "config.def"
+    config = pathlib.Path(root) / "tracer" / "settings" / "config.def"
     if not config.exists() or ENVIRONMENT_BEGIN not in page:
         return page
     head, rest = page.split(ENVIRONMENT_BEGIN, 1)

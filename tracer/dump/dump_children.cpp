@@ -2,14 +2,74 @@
 
 #include <string.h>
 
+#include <algorithm>
+#include <span>
+
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/proc_thread.h"
-#include "child_python.h"
-#include "json_string.h"
-#include "memory_events.h"
+#include "code_place.h"
+#include "control_group.h"
+#include "dump_meta.h"
+#include "frames.h"
+#include "runtime.h"
+#include "thread_states.h"
 
 namespace titan::tracer {
 namespace {
+
+struct ChildFrame {
+    char file[256];      // cut at its end
+    char function[128];  // qualified where Python knows that
+    int32_t line;        // 0 unknown
+};
+
+constexpr uint32_t kMostStates = 256;
+constexpr uint32_t kMostWalked = 64;
+
+struct ChildReader {
+    python::Runtime runtime;
+    char room[python::kFindRoomBytes];
+    python::ThreadState states[kMostStates];
+    python::Frame frames[kMostWalked];
+};
+constinit ChildReader reader{};  // of the watch thread
+
+size_t describe_frames(const Memory& memory, uint64_t state, std::span<ChildFrame> frames) {
+    const auto room = static_cast<uint32_t>(std::min<size_t>(frames.size(), kMostWalked));
+    const python::Walk walked = python::walk(memory, reader.runtime, state, reader.frames, room);
+    size_t count = 0;
+    for (uint32_t i = 0; i < walked.count; ++i) {
+        ChildFrame& frame = frames[count];
+        python::Place place;
+        if (python::describe(memory, reader.runtime, reader.frames[i].code, reader.frames[i].offset, frame.file,
+                             sizeof(frame.file), frame.function, sizeof(frame.function), place)) {
+            frame.line = place.line;
+            ++count;
+        }
+    }
+    return count;
+}
+
+// Where the main thread of a child is in its Python program, read from outside, which the system lets us do. How many
+// frames were read, innermost first; 0 where it runs no Python or cannot be read.
+size_t read_child_python(pid_t pid, std::span<ChildFrame> frames) {
+    Memory memory;
+    if (open_memory(pid, memory) != 0) {
+        return 0;
+    }
+    size_t count = 0;
+    char reason[python::kReasonBytes];
+    if (python::find_runtime(memory, reader.room, reader.runtime, reason) == python::Search::kFound) {
+        const uint32_t states = python::list_threads(memory, reader.runtime, reader.states, kMostStates).count;
+        const auto* const main = std::find_if(reader.states, reader.states + states, [&](const auto& state) {
+            return state.native_id == static_cast<uint64_t>(pid);
+        });
+        count = main == reader.states + states ? 0 : describe_frames(memory, main->address, frames);
+    }
+    close_memory(memory);
+    return count;
+}
 
 constexpr size_t kMostFrames = 12;
 constexpr size_t kMostTold = 64;
@@ -18,13 +78,13 @@ constexpr uint32_t kLooksBetweenThreads = 10;
 // A frame at its longest, each byte escaped.
 constexpr size_t kWorstChildBytes = 512 + kMostFrames * 6 * (sizeof(ChildFrame::file) + sizeof(ChildFrame::function));
 
-struct State {
+struct ChildrenState {
     Children children;
     uint32_t looks;
     uint64_t kills_before;  // for want of memory, when the first look was taken
     ChildFrame frames[kMostFrames];
 };
-constinit State state{};
+constinit ChildrenState state{};
 
 void write_text(TextWriter& json, const char* key, const char* text) {
     json.format(",\"%s\":", key);
@@ -93,7 +153,7 @@ void write_list(TextWriter& json, size_t capacity_bytes, const char* key, std::s
 
 }  // namespace
 
-void forget_children() { state = State{}; }
+void forget_children() { state = ChildrenState{}; }
 
 void watch_children() {
     if (state.looks == 0) {

@@ -1,13 +1,17 @@
-// The directory and the name of a dump file: never half written, never over another, the last N kept. cold.
+// The file of a dump: its directory, its name and its bytes; never half written, never over another, the last N kept.
+// cold; no heap.
 #pragma once
 
 #include <limits.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/private_dir.h"
 #include "config.h"
+#include "dump_meta.h"
+#include "dump_reasons.h"
 #include "formats/layout/dump_name.h"
 
 namespace titan::tracer {
@@ -26,10 +30,6 @@ void let_group_read(int file);
 
 // TMPDIR, or /tmp. Reads the environment, which a program may be changing: once, at the start.
 const char* temporary_directory();
-
-// What of an incident a dump shows. What follows a hang (an abort, a crash, an end, and more waits after those) tells
-// less of its cause than the hang itself.
-enum class Evidence : uint8_t { kNone, kHang, kEnd };
 
 // The numbers of a process's dumps that show a hang, a crash or an end: dumps for other reasons do not push those out,
 // nor do later dumps of an incident push out that of its hang.
@@ -96,5 +96,24 @@ class DumpFile {
 
 // Opens (and makes) <base>/<run>: the directories of its attempts are there, and the dump-request file.
 Fd open_run_dir(int base, const char* run);
+
+// The bytes of one dump: its description, the ring, the stacks.
+struct DumpContent {
+    DumpMeta meta;
+    const char* image;
+    uint64_t image_bytes;
+    std::span<const char> stacks;
+};
+
+// Memory to work in: section_workspace_bytes() of formats/container/dump_writer.h, and kMetaBytes.
+struct DumpRoom {
+    char* workspace;
+    size_t workspace_bytes;
+    char* meta;
+};
+
+// Writes the content, under that number, and gives the file its name. False, with errno.
+bool write_dump_file(DumpFile& file, DumpContent& content, const DumpRoom& room, uint64_t number, uint32_t keep,
+                     const EvidenceNumbers& evidence);
 
 }  // namespace titan::tracer

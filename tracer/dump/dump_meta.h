@@ -14,6 +14,8 @@ namespace titan::tracer {
 inline constexpr size_t kMetaBytes = 160 << 10;
 inline constexpr size_t kEnvironmentBytes = 64 << 10;
 
+inline constexpr size_t kMaxJsonValueBytes = 512;
+
 struct DumpMeta {
     uint64_t number;
     format::DumpReason reason;
@@ -35,5 +37,9 @@ size_t write_meta(char* out, size_t capacity_bytes, const DumpMeta& meta);
 
 // The variables that decide how NCCL, CUDA and the tracer behave, as a JSON object. Values are cut, never left open.
 size_t write_environment(char* out, size_t capacity_bytes, const char* const* variables);
+
+// Writes text as a JSON string: at most kMaxJsonValueBytes of it, each of which takes six at most. Bytes above ASCII
+// pass only as whole UTF-8 sequences.
+void json_string(TextWriter& json, const char* text, size_t size_bytes);
 
 }  // namespace titan::tracer

@@ -17,15 +17,12 @@
 #include "base/text.h"
 #include "capture_stacks.h"
 #include "dump_children.h"
-#include "dump_content.h"
 #include "dump_files.h"
 #include "dump_meta.h"
 #include "formats/container/dump_writer.h"
 #include "log.h"
-#include "outside_request.h"
+#include "requests.h"
 #include "sampling.h"
-#include "signals.h"
-#include "snapshot.h"
 
 namespace titan::tracer {
 namespace {
@@ -52,21 +49,59 @@ constinit DumpMemory memory{};
 constinit std::atomic<const char*> newest_environment = nullptr;
 constinit std::atomic<bool> environment_noted_again = false;
 
+// Word by word: an aligned field that its writer stores at once is never copied in two halves, as memcpy might. That it
+// races with writers is the point of slot_sequence, which ThreadSanitizer cannot know.
+__attribute__((no_sanitize("thread"))) void copy_words(char* from, char* to, uint64_t bytes) {
+    auto* source = reinterpret_cast<uint64_t*>(from);
+    auto* target = reinterpret_cast<uint64_t*>(to);
+    for (uint64_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
+        target[i] = __atomic_load_n(&source[i], __ATOMIC_RELAXED);
+    }
+}
+
+// Every slot begins with its slot_sequence.
+void copy_slots(char* from, char* to, const format::RegionDescriptor& region) {
+    for (uint64_t i = 0; i < region.count; ++i, from += region.stride_bytes, to += region.stride_bytes) {
+        std::atomic_ref sequence(*reinterpret_cast<uint64_t*>(from));
+        const uint64_t before = sequence.load(std::memory_order_acquire);
+        if (before == 0) {
+            *reinterpret_cast<uint64_t*>(to) = 0;  // never used: the image's memory is zero
+            continue;
+        }
+        copy_words(from, to, region.stride_bytes);
+        std::atomic_thread_fence(std::memory_order_acquire);  // partner: the fence of Ring::begin
+        const uint64_t after = sequence.load(std::memory_order_relaxed);
+        *reinterpret_cast<uint64_t*>(to) = before == after ? before : (after | 1);
+    }
+}
+
+// Copies header.file_bytes of the live ring to `image`, while others write to it. A slot that changed while it was
+// copied gets an odd slot_sequence in the image, as if its writer had been caught in the middle: readers skip it.
+void copy_ring(format::RingHeader& ring, uint64_t bytes, char* image) {
+    char* base = reinterpret_cast<char*>(&ring);
+    copy_words(base, image, format::kHeaderBytes);
+    format::for_each_region(ring, [&](const format::RegionDescriptor& region, const format::RegionCursor*) {
+        const uint64_t region_bytes = region.count * region.stride_bytes;
+        if (region.offset_bytes > bytes || region_bytes > bytes - region.offset_bytes) {
+            return;
+        }
+        if (format::is_ring(region.kind)) {
+            copy_slots(base + region.offset_bytes, image + region.offset_bytes, region);
+        } else {
+            copy_words(base + region.offset_bytes, image + region.offset_bytes, region_bytes);
+        }
+    });
+}
+
 // The ring's table of threads as it was copied: the one in use may change under the reader.
 std::span<const format::ThreadRecord> threads_in_copy(const Session& session) {
     const auto offset = reinterpret_cast<const char*>(session.threads) - reinterpret_cast<const char*>(session.header);
     return {reinterpret_cast<const format::ThreadRecord*>(memory.image + offset), session.thread_rows};
 }
 
-// All ranks of a node make such a dump at once: one line tells of all of them.
-bool comes_together(format::DumpReason reason) {
-    return reason == format::DumpReason::kTimeout || reason == format::DumpReason::kStandstill ||
-           reason == format::DumpReason::kPeer || reason == format::DumpReason::kAbort ||
-           reason == format::DumpReason::kEnd;
-}
-
 void say_where(const DumpFile& file, const DumpContent& content, const DumpOwner& owner, int failure, const char* dir) {
-    const bool is_one_of_many = content.meta.process_alive && failure == 0 && comes_together(content.meta.reason);
+    const bool is_one_of_many =
+        content.meta.process_alive && failure == 0 && row_of(content.meta.reason).said == Said::kPerNode;
     if (!first_to_tell_of_dump() && is_one_of_many) {
         return;
     }
@@ -161,8 +196,8 @@ void take_snapshot(Session& session) {
     copy_ring(*session.ring_file.header, session.ring_file.bytes, memory.image);
 }
 
-void take_stacks(const Session& session) {
-    memory.stacks = session.config.stacks.dump ? collect_stacks(crashing_thread()) : std::span<const char>();
+void take_stacks(const Session& session, int32_t crashing_thread) {
+    memory.stacks = session.config.stacks.dump ? collect_stacks(crashing_thread) : std::span<const char>();
     if (!memory.stacks.empty() && memory.image != nullptr) {
         name_samples_of(session, memory.image);
     }

@@ -7,8 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dump_files.h"
-#include "formats/layout/enums.h"
+#include "dump_reasons.h"
 #include "job.h"
 #include "session.h"
 
@@ -34,8 +33,8 @@ void note_environment();
 // Copies the ring. Slots that are being written meanwhile are marked as torn in the copy.
 void take_snapshot(Session& session);
 
-// Asks all threads where they stand, for the dump of that snapshot.
-void take_stacks(const Session& session);
+// Asks all threads where they are, for the dump of that snapshot. `crashing_thread` waits for this dump; 0 none.
+void take_stacks(const Session& session, int32_t crashing_thread);
 
 // Writes the newest snapshot; says on stderr where it is, or why it could not be written.
 bool write_dump(Session& session, const DumpOrder& order);

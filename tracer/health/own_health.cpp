@@ -8,7 +8,7 @@
 
 #include "base/process.h"
 #include "base/text.h"
-#include "memory_events.h"
+#include "control_group.h"
 #include "rooted_path.h"
 
 namespace titan::tracer {

@@ -2,7 +2,6 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "dump_content.h"
 #include "dump_files.h"
 #include "formats/container/dump_writer.h"
 #include "tracer/outside.h"

@@ -7,6 +7,8 @@
 
 namespace titan::tracer {
 
+constinit std::atomic<ForkPage*> fork_page{nullptr};
+
 namespace {
 
 constexpr uint64_t kLongestWaitNs = 1'000'000'000;

@@ -14,10 +14,10 @@
 #include "base/clock.h"
 #include "base/page.h"
 #include "base/text.h"
-#include "clock_anchor.h"
 #include "formats/layout/call_sites_layout.h"
 #include "formats/layout/stacks_layout.h"
 #include "log.h"
+#include "tick_times.h"
 
 namespace titan::tracer {
 namespace {

@@ -1,13 +1,21 @@
-// Ticks of this process and the kernel's clocks, as they are now: for times that a program asks for or tells.
+// Ticks of this process and the kernel's clocks: anchors, by which readers of a ring convert ticks, and times that a
+// program asks for or tells.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "clock_anchor.h"
+#include "base/clock.h"
 #include "formats/layout/ring_layout.h"
 
 namespace titan::tracer {
+
+inline format::ClockSource clock_source() {
+    return clock_is_quick() ? format::ClockSource::kTsc : format::ClockSource::kMonotonic;
+}
+
+// One moment on all clocks. Called by one thread at a time per anchor.
+void write_anchor(format::ClockAnchor& anchor);
 
 class TickTimes {
   public:

@@ -301,10 +301,4 @@ Session* start_session_of_rank() {
     return start_session();
 }
 
-void on_process_exit(int status) {
-    if (session() != nullptr) {
-        session_exit(status);
-    }
-}
-
 }  // namespace titan::tracer

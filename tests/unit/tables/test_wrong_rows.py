@@ -15,7 +15,7 @@ options = argparse.Namespace()
 Case = collections.namedtuple("Case", "table right wrong source says")
 ENUMS = ("formats/include/formats/layout/enums.h", '#include "formats/layout/enums.h"')
 FINDINGS = ("analyzer/model/findings.def", '#include "finding.h"')
-CONFIG = ("tracer/process/config.def", "config.cpp")
+CONFIG = ("tracer/settings/config.def", "config.cpp")
 NCCL = ("interpose/tables/nccl.def", "api_names.cpp")
 
 

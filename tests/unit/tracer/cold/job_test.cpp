@@ -14,7 +14,6 @@
 #include "scratch.h"
 #include "session.h"
 #include "start_session.h"
-#include "turns.h"
 #include "watch.h"
 
 using namespace titan::tracer;
@@ -41,7 +40,7 @@ int live(const Scratch& scratch) {
     while (told == 0) {
         usleep(10'000);
     }
-    session_exit();
+    on_process_exit(-1);
     return 0;
 }
 

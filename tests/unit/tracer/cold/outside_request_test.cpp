@@ -5,7 +5,7 @@
 #include <atomic>
 #include <string>
 
-#include "outside_request.h"
+#include "requests.h"
 #include "scratch.h"
 #include "session.h"
 #include "start_session.h"

@@ -201,7 +201,7 @@ TEST_CASE("a vfork child neither speaks for its parent nor changes its handlers"
               pid_t child = vfork();
               if (child == 0) {
                   signal(SIGUSR1, SIG_DFL);
-                  session_exit();
+                  on_process_exit(-1);
                   _exit(0);
               }
               titan::test::wait_child(child);
@@ -283,7 +283,7 @@ TEST_CASE("a crash: dumped, then death by the same signal") {
         status = run_child(environment, [] {
             start_session();
             signal(SIGSEGV, [](int) {
-                session_exit();  // what the wrapper of _exit calls
+                on_process_exit(-1);  // what the wrapper of _exit calls
                 _exit(7);
             });
             return crash_by_write();

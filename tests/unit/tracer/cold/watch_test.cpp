@@ -108,7 +108,7 @@ TEST_CASE("a dump that waits for its turn is written when the process is about t
               if (!has_begun_a_dump(*session) || !scratch.dump_names().empty()) {
                   return 1;
               }
-              session_exit(0);
+              on_process_exit(0);
               return 0;
           }) == 0);
     CHECK(has(read_dump(scratch.dump_path("rank900000.0.titan")).meta, "\"reason\":\"timeout\""));
@@ -122,7 +122,7 @@ TEST_CASE("a failure just after a dump on purpose is dumped, too") {
               if (!wait_for_dump(kPatienceNs)) {
                   return 1;
               }
-              session_exit(3);
+              on_process_exit(3);
               return 0;
           }) == 0);
     CHECK(scratch.dump_names() == std::vector<std::string>{"rank00000.0.titan", "rank00000.1.titan"});
@@ -236,7 +236,7 @@ TEST_CASE("a dump at exit, on request") {
     environment["TITANTRACE_DUMP_ON"] = "exit";
     CHECK(run_child(environment, [&] {
               start_session();
-              session_exit();
+              on_process_exit(-1);
               return 0;
           }) == 0);
     CHECK(has(read_dump(scratch.dump_path("rank00000.0.titan")).meta, "\"reason\":\"exit\""));
@@ -249,7 +249,7 @@ TEST_CASE("after a clean end without a dump nothing is left") {
               if (titan::test::list_dir(scratch.ring_dir()).size() != 2) {
                   return 1;
               }
-              session_exit();
+              on_process_exit(-1);
               return 0;
           }) == 0);
     CHECK(titan::test::list_dir(scratch.ring_dir()).empty());

@@ -2,8 +2,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "clock_anchor.h"
 #include "fixture.h"
+#include "tick_times.h"
 
 using namespace titan;
 
