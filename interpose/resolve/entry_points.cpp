@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 #include "base/loaded_objects.h"
-#include "nccl_callers.h"
+#include "nccl_copies.h"
 #include "thunks.h"
 
 namespace titan::interpose {

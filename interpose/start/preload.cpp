@@ -9,17 +9,14 @@
 #include "ask_kernel_name.h"
 #include "base/loaded_objects.h"
 #include "cupti_mode.h"
-#include "exec_wrappers.h"
-#include "find_driver_api.h"
-#include "find_nvml_api.h"
-#include "jump_wrappers.h"
 #include "kept_libraries.h"
 #include "libc_function.h"
+#include "libc_wrappers.h"
 #include "nccl_copies.h"
 #include "plugin_env.h"
-#include "signal_wrappers.h"
 #include "tracer/record.h"
 #include "tracer/warn.h"
+#include "vendor_apis.h"
 
 namespace titan::interpose {
 

@@ -56,12 +56,12 @@ const void* graph_or_null(bool success, const Handle* graph) {
 #define TITAN_LAUNCH(name, params, args, ENTER, LEAVE_UNNAMED)                                          \
     extern "C" TITAN_RESULT exported_##name params __asm__(#name);                                      \
     extern "C" TITAN_RESULT exported_##name params {                                                    \
-        TITAN_REAL_OF_CALLER(name)                                                                      \
+        TITAN_REAL(TITAN_MISSING_RESULT, name, find_real(Api::name, __builtin_return_address(0)))       \
         TITAN_LAUNCHED(args, ENTER, LEAVE_UNNAMED)                                                      \
     }                                                                                                   \
     template <unsigned Thunk>                                                                           \
     [[gnu::noinline]] TITAN_RESULT outer_thunk_##name params {                                          \
-        TITAN_REAL_OF_THUNK(name)                                                                       \
+        TITAN_REAL(TITAN_MISSING_RESULT, name, real_behind<Thunk>(Api::name))                           \
         TITAN_LAUNCHED(args, ENTER, LEAVE_UNNAMED)                                                      \
     }                                                                                                   \
     template <unsigned Thunk>                                                                           \

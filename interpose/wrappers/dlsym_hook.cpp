@@ -16,7 +16,7 @@
 #include "base/hash.h"
 #include "base/loaded_objects.h"
 #include "libc_function.h"
-#include "nccl_callers.h"
+#include "nccl_copies.h"
 #include "thunks.h"
 
 extern "C" {

@@ -2,7 +2,7 @@
 // it goes on.
 //
 // signal-safe, before our constructor, too, and in children of vfork: looking the real functions up takes no lock.
-#include "exec_wrappers.h"
+#include "libc_wrappers.h"
 
 #include <alloca.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 // are not looked at.
 //
 // signal-safe: the real functions are found by the constructor.
-#include "jump_wrappers.h"
+#include "libc_wrappers.h"
 
 #include <setjmp.h>
 #include <stdint.h>

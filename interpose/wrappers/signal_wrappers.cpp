@@ -11,7 +11,7 @@
 
 #include "base/libc_sigaction.h"
 #include "libc_function.h"
-#include "signal_wrappers.h"
+#include "libc_wrappers.h"
 #include "tracer/signal_actions.h"
 
 namespace titan::interpose {

@@ -12,29 +12,25 @@
 
 #define TITAN_API(name) static_cast<uint16_t>(Api::name)
 
+// Names the function behind the wrapper `real`, or leaves.
 #define TITAN_REAL(MISSING, name, REAL)                                    \
     auto* const real = reinterpret_cast<decltype(&exported_##name)>(REAL); \
     if (real == nullptr) [[unlikely]] {                                    \
         return MISSING;                                                    \
     }
-#define TITAN_REAL_OF_CALLER_OR(MISSING, name) \
-    TITAN_REAL(MISSING, name, find_real(Api::name, __builtin_return_address(0)))
-#define TITAN_REAL_OF_THUNK_OR(MISSING, name) TITAN_REAL(MISSING, name, real_behind<Thunk>(Api::name))
-#define TITAN_REAL_OF_CALLER(name) TITAN_REAL_OF_CALLER_OR(TITAN_MISSING_RESULT, name)
-#define TITAN_REAL_OF_THUNK(name) TITAN_REAL_OF_THUNK_OR(TITAN_MISSING_RESULT, name)
 
 // Every wrapper is made twice: the exported function, and one per thunk for callers that asked for a pointer
 // (thunks.h). The code that follows the arguments knows `real` and the row's parameters.
-#define TITAN_FUNCTION_OF(RESULT, MISSING, name, params, ...) \
-    extern "C" RESULT exported_##name params __asm__(#name);  \
-    extern "C" RESULT exported_##name params {                \
-        TITAN_REAL_OF_CALLER_OR(MISSING, name)                \
-        __VA_ARGS__                                           \
-    }                                                         \
-    template <unsigned Thunk>                                 \
-    RESULT thunk_##name params {                              \
-        TITAN_REAL_OF_THUNK_OR(MISSING, name)                 \
-        __VA_ARGS__                                           \
+#define TITAN_FUNCTION_OF(RESULT, MISSING, name, params, ...)                        \
+    extern "C" RESULT exported_##name params __asm__(#name);                         \
+    extern "C" RESULT exported_##name params {                                       \
+        TITAN_REAL(MISSING, name, find_real(Api::name, __builtin_return_address(0))) \
+        __VA_ARGS__                                                                  \
+    }                                                                                \
+    template <unsigned Thunk>                                                        \
+    RESULT thunk_##name params {                                                     \
+        TITAN_REAL(MISSING, name, real_behind<Thunk>(Api::name))                     \
+        __VA_ARGS__                                                                  \
     }
 #define TITAN_FUNCTION(name, params, ...) \
     TITAN_FUNCTION_OF(TITAN_RESULT, TITAN_MISSING_RESULT, name, params, __VA_ARGS__)
@@ -49,7 +45,8 @@
     LEAVE;                                 \
     return result;
 
-#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE) TITAN_FUNCTION(name, params, TITAN_RECORDED(args, ENTER, LEAVE))
+#define TITAN_WRAPPER(name, params, args, ENTER, LEAVE) \
+    TITAN_FUNCTION_OF(TITAN_RESULT, TITAN_MISSING_RESULT, name, params, TITAN_RECORDED(args, ENTER, LEAVE))
 
 #define TITAN_THUNKS(name)                                                                             \
     {                                                                                                  \

@@ -198,7 +198,7 @@ class Compiles(unittest.TestCase):
             print(f"skipped: {reason}", flush=True)
             self.skipTest(reason)
         for include in options.older_toolkit:
-            for source in (*(f"{api}_wrappers.cpp" for api in APIS), "find_driver_api.cpp"):
+            for source in (*(f"{api}_wrappers.cpp" for api in APIS), "vendor_apis.cpp"):
                 with self.subTest(include=include, source=source):
                     # NVIDIA's wheels have the compiler's part of the headers (crt/) in a package of its own: the
                     # installed toolkit's are found after these.

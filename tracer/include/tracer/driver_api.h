@@ -1,5 +1,5 @@
 // The few CUDA driver functions that the tracer itself calls, found at run time, never linked. Types are the driver's
-// own with handles as addresses and enumerations as int; interpose/resolve/find_driver_api.cpp checks them against
+// own with handles as addresses and enumerations as int; interpose/resolve/vendor_apis.cpp checks them against
 // cuda.h.
 #pragma once
 

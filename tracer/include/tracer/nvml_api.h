@@ -1,5 +1,5 @@
 // The few functions of NVML that the tracer calls where the program has loaded it, as NCCL and PyTorch do; never
-// linked. Types are NVML's own with handles as addresses and enumerations as int; interpose/resolve/find_nvml_api.cpp
+// linked. Types are NVML's own with handles as addresses and enumerations as int; interpose/resolve/vendor_apis.cpp
 // checks them against nvml.h. All may be null but `init` and `device_by_bus_id`: the driver is too old for them.
 #pragma once
 
