@@ -50,7 +50,7 @@ HOT_SYSTEM = re.compile(r"^(atomic|array|bit|concepts|cstddef|cstdint|cstring|li
 HOT_OWN = re.compile(r"^(formats/layout/[a-z_]+\.h|tracer/[a-z_]+\.h|titantrace\.h|"
                      r"base/(atomic_field|clock|hash|memory|text)\.h|code_place\.h|frames\.h|"
                      r"config\.h|identity\.h|ring_file\.h|session\.h|thread_state\.h|tick_times\.h|"
-                     r"communicators\.h|nccl_result\.h|graph_calls\.h|lifecycle\.h|record_create\.h)$")
+                     r"communicators\.h|cold_calls\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 

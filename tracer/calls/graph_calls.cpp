@@ -1,4 +1,4 @@
-#include "graph_calls.h"
+#include "cold_calls.h"
 
 #include "cold_lock.h"
 #include "tracer/graphs.h"

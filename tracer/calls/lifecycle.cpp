@@ -1,8 +1,8 @@
-#include "lifecycle.h"
+#include "cold_calls.h"
 
 #include "base/text.h"
 #include "cold_lock.h"
-#include "nccl_result.h"
+#include "communicators.h"
 #include "session.h"
 #include "watch.h"
 

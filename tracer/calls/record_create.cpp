@@ -1,5 +1,5 @@
 // Records calls that make communicators: the members that are waited for while a communicator comes to life. cold.
-#include "record_create.h"
+#include "cold_calls.h"
 
 #include <stdlib.h>
 
@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "bindings.h"
 #include "cold_lock.h"
+#include "communicators.h"
 #include "dumper.h"
-#include "learn_driver.h"
-#include "nccl_result.h"
+#include "gpu_contexts.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <iterator>
 #include <new>
@@ -10,10 +11,8 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "cold_lock.h"
-#include "nccl_config.h"
 
 namespace titan::tracer {
-
 namespace {
 
 using format::CommState;
@@ -131,6 +130,47 @@ void derive_identity(Recording& recording, Communicator* parent, const CreateArg
             record.flags |= format::kCommIdentityGuessed;
         }
     }
+}
+
+// NCCL's own layout up to the last field that we read. interpose/wrappers/nccl_wrappers.cpp asserts it against nccl.h.
+struct ConfigPrefix {
+    size_t size;
+    unsigned magic;
+    unsigned version;
+    int blocking;
+    int cga_cluster_size;
+    int min_ctas;
+    int max_ctas;
+    const char* net_name;
+    int split_share;
+    int traffic_class;
+    const char* comm_name;
+};
+
+constexpr unsigned kMagic = 0xcafebeef;
+constexpr unsigned kFirstVersionWithName = 22700;
+
+struct NcclConfig {
+    bool nonblocking;
+    const char* name;  // commName, null when absent; owned by the program
+};
+
+// The two fields of ncclConfig_t that say something about a communicator, read without trusting that the program and
+// this library were built with the same nccl.h: only fields that lie below the structure's own `size`, and none if its
+// magic number is not NCCL's. `config` may be null. Layout: nccl.h, ncclConfig_v21700 (2.17) and later; NCCL only ever
+// appends to it.
+NcclConfig read_nccl_config(const void* config) {
+    NcclConfig out{};
+    const auto* const prefix = static_cast<const ConfigPrefix*>(config);
+    if (prefix == nullptr || prefix->size < offsetof(ConfigPrefix, cga_cluster_size) || prefix->magic != kMagic) {
+        return out;
+    }
+    out.nonblocking = prefix->blocking == 0;
+    const bool has_name = prefix->size >= offsetof(ConfigPrefix, comm_name) + sizeof(prefix->comm_name);
+    if (has_name && prefix->version >= kFirstVersionWithName) {
+        out.name = prefix->comm_name;
+    }
+    return out;
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bindings.h"
 #include "cold_lock.h"
 
 namespace titan::tracer {
-
 namespace {
 
 // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are small numbers, and like null mean a stream of the current context.
@@ -195,6 +195,24 @@ ContextScope::~ContextScope() {
         void* popped = nullptr;
         driver_.ctx_pop_current(&popped);
     }
+}
+
+bool learn_driver(Recording& recording) {
+    // One thread asks, and nobody waits for it: the functions that it calls may block.
+    if (recording.driver_known.load(std::memory_order_acquire) ||
+        recording.driver_asked.exchange(true, std::memory_order_acquire)) {
+        return recording.driver_known.load(std::memory_order_acquire);
+    }
+    if (bindings().find_driver == nullptr || !bindings().find_driver(recording.driver)) {
+        recording.driver_asked.store(false, std::memory_order_release);  // libcuda may be loaded later
+        return false;
+    }
+    int version = 0;
+    if (recording.driver.driver_version(&version) == kCudaSuccess) {
+        store_field(recording.header->driver_version, version);
+    }
+    recording.driver_known.store(true, std::memory_order_release);
+    return true;
 }
 
 }  // namespace titan::tracer

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "bounded_queue.h"
+#include "recording.h"
 #include "tracer/context_end.h"
 #include "tracer/driver_api.h"
 #include "tracer/record.h"
@@ -103,5 +104,8 @@ class ContextScope {
     const DriverApi& driver_;
     bool pushed_;
 };
+
+// Fills in recording.driver, libcuda's functions; false before libcuda is loaded.
+bool learn_driver(Recording& recording);
 
 }  // namespace titan::tracer

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "learn_driver.h"
+#include "gpu_contexts.h"
 #include "log.h"
 #include "own_thread.h"
 #include "ring_file.h"

@@ -8,7 +8,7 @@
 
 #include "gpu_health.h"
 #include "health_log.h"
-#include "own_health.h"
+#include "host_health.h"
 
 namespace titan::tracer {
 

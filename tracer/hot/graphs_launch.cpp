@@ -3,10 +3,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "graph_calls.h"
-#include "nccl_result.h"
+#include "cold_calls.h"
+#include "communicators.h"
 #include "record_launch.h"
-#include "record_work.h"
 #include "sequence.h"
 #include "session.h"
 #include "thread_state.h"

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "markers.h"
 #include "session.h"
-#include "spans.h"
 #include "thread_state.h"
 
 namespace titan::tracer {

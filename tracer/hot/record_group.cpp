@@ -1,8 +1,7 @@
 // NCCL groups: calls between ncclGroupStart and the outermost ncclGroupEnd are launched by that end. hot.
 #include "base/clock.h"
-#include "graph_calls.h"
-#include "nccl_result.h"
-#include "record_create.h"
+#include "cold_calls.h"
+#include "communicators.h"
 #include "record_launch.h"
 #include "session.h"
 #include "thread_state.h"

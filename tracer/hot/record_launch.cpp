@@ -1,7 +1,7 @@
 #include "record_launch.h"
 
 #include "base/clock.h"
-#include "nccl_result.h"
+#include "communicators.h"
 
 namespace titan::tracer {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "session.h"
+#include "thread_state.h"
 
 namespace titan::tracer {
 
@@ -18,5 +19,8 @@ inline uint16_t flags_of(const Launch& launch) {
 // carry the launch's number (or are on its stream, if it has none), and puts the mark behind it.
 void end_launch(Session& session, const Launch& launch, const LaunchedCalls& calls, format::CallState from, int result,
                 uint64_t now);
+
+// One entry of the stream work ring. `flags` are format::StreamWorkFlags. Returns the entry's ticket.
+uint64_t write_work(Thread& thread, uint16_t api, const StreamWork& work, uint8_t flags, uint64_t now);
 
 }  // namespace titan::tracer

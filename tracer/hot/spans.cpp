@@ -1,4 +1,4 @@
-#include "spans.h"
+#include "markers.h"
 
 #define TITAN_IN_TRACER
 #include "titantrace.h"

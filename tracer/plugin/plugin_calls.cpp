@@ -1,8 +1,7 @@
 // Calls as NCCL's profiler plugin interface tells them: first as the program made them (on its thread), then as NCCL
 // handed them to the device. A call that a wrapper has recorded is found again; any other becomes an entry here.
 #include "base/clock.h"
-#include "nccl_result.h"
-#include "plugin_channels.h"
+#include "communicators.h"
 #include "plugin_contexts.h"
 #include "sequence.h"
 

@@ -1,6 +1,5 @@
 // Reports of NCCL's proxy threads about single channels: a channel's kernel, and the steps that a proxy makes for it.
 // hot.
-#include "plugin_channels.h"
 
 #include "base/clock.h"
 #include "plugin_contexts.h"

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "cold_calls.h"
 #include "cold_lock.h"
-#include "record_create.h"
 
 namespace titan::tracer {
 

@@ -2,7 +2,7 @@
 //
 // Names that a program makes up as it goes (ranges, spans, metrics) come by the million in a job of days; nearly all of
 // them are soon in no record any more. They are interned for now: they may take a part of the table only, and a sweep
-// (name_sweep.h) frees those that nothing refers to. Names that the tracer keeps elsewhere are interned for good.
+// (tick_work.cpp) frees those that nothing refers to. Names that the tracer keeps elsewhere are interned for good.
 #pragma once
 
 #include <cstddef>

@@ -60,6 +60,13 @@ struct Starters {
 // Once, before any call is recorded.
 void set_starters(const Starters& given);
 
+// A new session needs states of its own, and a key whose destructor gives back the row that an ending thread has in the
+// ring's threads table. cold.
+bool start_threads_table();
+
+// Does in a forked child what kernels before 4.14 do not do.
+void wipe_threads_table();
+
 // Cold: the calling thread's first call in this session, or no session yet. Null when nothing may be recorded.
 Thread* attach_thread(MayStart may_start);
 

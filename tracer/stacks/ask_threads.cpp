@@ -1,9 +1,12 @@
 #include "ask_threads.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +16,8 @@
 #include "base/futex.h"
 #include "base/libc_sigaction.h"
 #include "base/map_private.h"
+#include "base/process.h"
+#include "base/text.h"
 
 namespace titan::tracer {
 namespace {
@@ -175,6 +180,28 @@ void release_asking_memory() {
             release_pages(reinterpret_cast<void*>(begin), end - begin);
         }
     }
+}
+
+namespace {
+
+// A frame of a signal with all registers of the widest processors takes 12 KiB, and our handler as much.
+constexpr uint64_t kHandlerBytes = 64 << 10;
+
+}  // namespace
+
+bool main_stack_may_grow() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return true;
+    }
+    char text[128];
+    uint64_t pages = 0;
+    read_small_file(AT_FDCWD, "/proc/self/statm", text, sizeof(text));
+    if (!parse_u64(text, strspn(text, "0123456789"), pages)) {
+        return false;
+    }
+    const uint64_t used_bytes = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    return used_bytes < limit.rlim_cur && limit.rlim_cur - used_bytes >= kHandlerBytes;
 }
 
 }  // namespace titan::tracer

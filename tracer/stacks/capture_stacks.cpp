@@ -19,7 +19,6 @@
 #include "modules.h"
 #include "python_reader.h"
 #include "stack_image.h"
-#include "stack_room.h"
 #include "tracer/signal_actions.h"
 #include "unwinder.h"
 

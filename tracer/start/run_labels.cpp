@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "formats/layout/label_names.h"
-#include "told.h"
+#include "markers.h"
 
 namespace titan::tracer {
 namespace {

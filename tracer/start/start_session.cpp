@@ -15,13 +15,10 @@
 #include "bindings.h"
 #include "journal.h"
 #include "log.h"
-#include "name_marker_sites.h"
-#include "name_sweep.h"
 #include "own_thread.h"
 #include "run_labels.h"
 #include "signals.h"
-#include "tell_of_nan.h"
-#include "threads_table.h"
+#include "tick_work.h"
 #include "watch.h"
 
 namespace titan::tracer {
@@ -32,8 +29,6 @@ namespace {
 constinit pid_t recorded_pid = 0;
 constinit int32_t recorded_rank = -1;
 constinit std::atomic<bool> rank_declined{false};  // this process is no rank, and asking again costs
-constinit NameSweep name_sweep{};                  // the watch thread's
-constinit uint64_t named_sites = 0;                // likewise
 
 void wipe_in_child() {
     ForkPage* const page = fork_page.load(std::memory_order_relaxed);
@@ -175,7 +170,7 @@ Session* open_session() {
         return nullptr;
     }
     start_clock();
-    if (!create_ring_file(session->config, session->identity, session->ring_file) || !start_threads_table(*session)) {
+    if (!create_ring_file(session->config, session->identity, session->ring_file) || !start_threads_table()) {
         warn_once("cannot record in this process; it runs on without");
         munmap(session, sizeof(Session));
         return nullptr;
@@ -237,18 +232,8 @@ Session* start_protected(ForkPage& page) {
     page.session.store(opened, std::memory_order_release);
     if (opened != nullptr) {
         set_cuda_interposed(opened->config.cuda == CudaMode::kInterpose);
-        name_sweep = NameSweep{};
-        named_sites = 0;
-        reset_journal();
-        forget_nan();
-        start_watch(
-            [](Session& session, uint64_t now_ns) {
-                name_marker_sites(session, named_sites);
-                tell_of_nan(session);
-                tend_journal(session);
-                return poll_names(session, name_sweep, now_ns);
-            },
-            save_journal);
+        start_tick_work();
+        start_watch(do_tick_work, save_journal);
         start_own_thread(
             "titan-commit", [](void* session) { label_commit(*static_cast<Session*>(session), "."); }, opened);
         install_signals(opened->config);

@@ -11,7 +11,6 @@
 #include "formats/layout/ring_layout.h"
 #include "health_log.h"
 #include "host_health.h"
-#include "own_health.h"
 #include "scratch.h"
 
 using namespace titan;

@@ -1,13 +1,35 @@
-// The name of a kernel, asked from the driver at its first launch. cold.
+// The cold calls of CUDA: contexts that end, and the names of kernels, asked from the driver at their first launch.
 #include <optional>
 
 #include "bindings.h"
 #include "gpu_contexts.h"
-#include "learn_driver.h"
+#include "session.h"
 #include "thread_state.h"
+#include "tracer/context_end.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {
+
+ContextEnd::ContextEnd(const EndingContexts& ending) : ending_(ending) {
+    Session* const current = session();
+    if (current == nullptr || !current->gpu_progress.active()) {
+        return;
+    }
+    const DriverApi& driver = current->driver;
+    if (ending_.how != EndingContexts::How::kDestroyed && ending_.device == kCurrentDevice &&
+        driver.ctx_get_device != nullptr) {
+        driver.ctx_get_device(&ending_.device);
+    }
+    held_ = true;
+    quiet_ = current->gpu_progress.hold();
+}
+
+ContextEnd::~ContextEnd() {
+    // The tracer's memory stays, so a session that is over for this process (fork) is the only other case.
+    if (Session* const current = session(); held_ && current != nullptr) {
+        current->gpu_progress.release(ending_, quiet_);
+    }
+}
 
 namespace {
 

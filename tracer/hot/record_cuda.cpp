@@ -1,13 +1,75 @@
-// The record of what a program hands to its streams beside NCCL's calls: kernels, copies, events. hot.
-#include "record_work.h"
-
+// The records beside NCCL's calls: calls that the host waits in, and what a program hands to its streams (kernels,
+// copies, events). hot.
 #include "base/clock.h"
+#include "record_launch.h"
 #include "session.h"
 #include "thread_state.h"
 #include "tracer/graphs.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {
+
+namespace {
+
+bool enter_mark_of(Thread* thread, Call& call, uint16_t api, const void* object) {
+    if (thread == nullptr) {
+        return false;
+    }
+    go_inside(*thread, call);
+    begin_call(call, *thread, 0);
+    mark_inside(*thread, api, reinterpret_cast<uint64_t>(object), 0, now_ticks());
+    return true;
+}
+
+}  // namespace
+
+bool enter_mark(Call& call, uint16_t api, const void* object) {
+    return enter_mark_of(outermost_thread(MayStart::kAlways), call, api, object);
+}
+
+bool enter_cuda_mark(Call& call, uint16_t api, const void* object) {
+    return enter_mark_of(outermost_thread(MayStart::kRank), call, api, object);
+}
+
+void leave_mark(Call& call) {
+    mark_outside(*call.thread, now_ticks());
+    go_outside(*call.thread);
+}
+
+bool enter_cuda(Call& call, uint16_t api, const void* object) {
+    Thread* const thread = outermost_thread(MayStart::kRank);
+    if (thread == nullptr) {
+        return false;
+    }
+    go_inside(*thread, call);
+    const uint64_t now = now_ticks();
+    Session& session = *thread->session;
+    const uint64_t ticket = session.cuda_calls.claim();
+    format::CudaCallEntry& entry = session.cuda_calls.begin(ticket);
+    entry.entered_ticks = now;
+    entry.returned_ticks = 0;
+    entry.object = reinterpret_cast<uint64_t>(object);
+    entry.step = load_field(session.header->step);
+    entry.name = session.api_names[api];
+    entry.thread = thread->tid;
+    entry.result = -1;
+    entry.span = thread->span;
+    session.cuda_calls.publish(entry, ticket);
+    begin_call(call, *thread, ticket);
+    mark_inside(*thread, api, entry.object, ticket + 1, now);
+    return true;
+}
+
+void leave_cuda(Call& call, int result) {
+    Thread& thread = *call.thread;
+    const uint64_t now = now_ticks();
+    mark_outside(thread, now);
+    if (format::CudaCallEntry* const entry = thread.session->cuda_calls.find(call.ticket); entry != nullptr) {
+        store_field(entry->returned_ticks, now);
+        store_field(entry->result, result);
+    }
+    go_outside(thread);
+}
 
 constinit std::atomic<bool> cuda_interposed{true};
 
