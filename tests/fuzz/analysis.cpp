@@ -44,10 +44,6 @@ Header seal_at(Bytes& bytes, size_t offset) {
     return header;
 }
 
-std::string version(const char* name, unsigned major, unsigned minor) {
-    return std::string(name) + " " + std::to_string(major) + "." + std::to_string(minor);
-}
-
 }  // namespace
 
 void analyze(std::vector<analyzer::Process> processes) {
@@ -116,12 +112,6 @@ std::string path_with(std::span<const unsigned char> file) {
         std::exit(1);
     }
     return "/proc/self/fd/" + std::to_string(::fileno(place));
-}
-
-std::string layout_versions() {
-    return version("ring", format::kRingMajor, format::kRingMinor) + ", " +
-           version("dump", format::kDumpMajor, format::kDumpMinor) + ", " +
-           version("digest", format::kDigestMajor, format::kDigestMinor);
 }
 
 }  // namespace titan::fuzz

@@ -18,7 +18,4 @@ bool seal_container(Bytes& file);
 // The file by a path, for readers that open it themselves.
 std::string path_with(std::span<const unsigned char> file);
 
-// The versions that samples are written in.
-std::string layout_versions();
-
 }  // namespace titan::fuzz

@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import lzma
-import pathlib
 import pickle
 import tarfile
 import zipfile
@@ -61,7 +60,7 @@ def links():
     return out.getvalue()
 
 
-def archive_samples():
+def archive_samples(own_dumps, own_ring, own_bomb):
     good = list(dumps())
     plain = tar(good)
     yield "plain.tar", plain, TWO
@@ -74,14 +73,12 @@ def archive_samples():
     yield "stored.zip", zipped(good, zipfile.ZIP_STORED), TWO
     yield "in-directories.tar", tar((f"../../node{rank}/{name}", data) for rank, (name, data) in enumerate(good)), TWO
     yield "beside-other-files.tar", tar([("README", b"hello"), *good, ("model.bin", bytes(9999))]), TWO
-    corpus = pathlib.Path(__file__).parent / "corpus"
-    own = [(f"demo/0/rank0000{rank}.0.titan", (corpus / f"dump/mixed-rank{rank}.titan").read_bytes())
-           for rank in range(3)]
+    own = [(f"demo/0/rank0000{rank}.0.titan", own_dumps[f"mixed-rank{rank}"]) for rank in range(3)]
     yield "own-dumps.tar.gz", gzip.compress(tar(own), mtime=0), "read: 3 processes"
     yield "own-and-others.zip", zipped([*own, *good]), "read: 5 processes"
-    yield "own-ring.tar", tar([("1.ring", (corpus / "ring/mixed-rank0.ring").read_bytes())]), "read: 1 processes"
+    yield "own-ring.tar", tar([("1.ring", own_ring)]), "read: 1 processes"
     yield "own-broken.tar", tar([("rank00000.1.titan", b"TITN"), *good]), "rank00000.1.titan: "
-    yield "own-bomb.tar", tar([("a.titan", (corpus / "dump/bomb-of-64-mib.titan").read_bytes())]), "a.titan: "
+    yield "own-bomb.tar", tar([("a.titan", own_bomb)]), "a.titan: "
     yield "one-broken.tar", tar([*good, ("nccl_trace_rank_2", good[0][1][:500])]), "nccl_trace_rank_2"
     yield "no-dumps.zip", zipped([("README", b"hello")]), "no dump, ring or Flight Recorder file"
     yield "links.tar", links(), "no dump, ring or Flight Recorder file"

@@ -81,9 +81,9 @@ bool is_expected(const std::string& said, const std::string& expected) {
 }
 
 // How many samples were not read or refused as they must be.
-int run_samples(const Corpus& corpus, Shared& shared) {
+int run_samples(const std::vector<Sample>& corpus, Shared& shared) {
     int wrong = 0;
-    for (const Sample& sample : corpus.samples) {
+    for (const Sample& sample : corpus) {
         begin(shared, sample.name, sample.bytes);
         const std::string said = read(sample.bytes);
         shared.done = shared.started;
@@ -102,26 +102,26 @@ void run_one(Shared& shared, const std::string& name, const Bytes& bytes) {
     shared.done = shared.started;
 }
 
-int run(const Corpus& corpus, const Options& options, Shared& shared) {
+int run(const std::vector<Sample>& corpus, const Options& options, Shared& shared) {
     const auto started = Clock::now();
     const auto elapsed_s = [&] { return std::chrono::duration<double>(Clock::now() - started).count(); };
     const int wrong = run_samples(corpus, shared);
-    for (const Sample& sample : corpus.samples) {
+    for (const Sample& sample : corpus) {
         for (size_t size = 0; size < sample.bytes.size(); size += 1 + sample.bytes.size() / kCuts) {
             run_one(shared, sample.name + " cut after " + std::to_string(size) + " bytes",
                     Bytes(sample.bytes.begin(), sample.bytes.begin() + static_cast<std::ptrdiff_t>(size)));
         }
     }
     const uint64_t fixed = shared.done;
-    Mutator mutator(corpus.samples, options.seed);
+    Mutator mutator(corpus, options.seed);
     for (uint64_t i = 0; options.seconds > 0 ? elapsed_s() < options.seconds : i < options.inputs; ++i) {
         const auto [bytes, sample] = mutator.input(i);
         run_one(shared,
                 "mutation " + std::to_string(i) + " with seed " + std::to_string(options.seed) + ", of " + sample->name,
                 bytes);
     }
-    std::printf("%zu samples, %llu cut ones, %llu mutations with seed %llu, in %.1f s\n", corpus.samples.size(),
-                static_cast<unsigned long long>(fixed - corpus.samples.size()),
+    std::printf("%zu samples, %llu cut ones, %llu mutations with seed %llu, in %.1f s\n", corpus.size(),
+                static_cast<unsigned long long>(fixed - corpus.size()),
                 static_cast<unsigned long long>(shared.done - fixed), static_cast<unsigned long long>(options.seed),
                 elapsed_s());
     return wrong == 0 ? 0 : 1;
@@ -205,11 +205,7 @@ int main(int argc, char** argv) {
         if (!options.replay.empty()) {
             return replay(options.replay);
         }
-        const Corpus corpus = read_corpus(options.corpus);
-        if (corpus.layout != "written as " + layout_versions()) {
-            std::printf("the samples were %s, this reader is for %s: tests/fuzz/make_corpus.py renews them\n",
-                        corpus.layout.c_str(), layout_versions().c_str());
-        }
+        const std::vector<Sample> corpus = read_corpus(options.corpus);
         void* memory =
             ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) {

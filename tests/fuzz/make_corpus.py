@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the samples of the fuzz targets: tests/fuzz/corpus/READER/* and, beside them, what the reader must say of each
-(EXPECTED).
+"""Writes the samples of the fuzz targets, as a part of the build: INTO/READER/* and, beside them, what the reader must
+say of each (EXPECTED).
 
-    tests/fuzz/make_corpus.py [--build build] [--into DIR]
+    make_corpus.py TITAN_SYNTH TITAN_ANALYZE INTO
 
-Needs a build (titan-synth, titan-analyze) and the zstd program. The same build writes the same bytes; another release
-of zstd packs the dumps a little differently. Run it again when the layout of rings, dumps or digests has changed, or to
-add a sample: one line in the functions below. Files that a fuzzer found are kept as they are: those named found-*.
+A new sample is one line in the functions below. Inputs that a fuzzer found are files in found/READER; what must be said
+of them stands in FOUND.
 """
-import argparse
 import pathlib
 import shutil
 import struct
@@ -16,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/synth")]
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "synth")]
 sys.dont_write_bytecode = True
 
 import titan_decode  # noqa: E402
@@ -28,6 +26,7 @@ from corpus_logs import log_samples  # noqa: E402
 from corpus_stacks import SAMPLES, sampled, stacks_samples  # noqa: E402
 from corpus_witness import witness_samples  # noqa: E402
 
+FOUND = {"ring": [("communicator-of-a-million.ring", "read: ")]}
 TWO63, ALL_ONES = 1 << 63, (1 << 64) - 1
 REGIONS_AT, REGION_BYTES, CURSORS_AT, CURSOR_BYTES, HEADER_BYTES = 872, 32, 3328, 64, 4096
 MORE_REGIONS_AT, MORE_REGIONS = 2984, 8
@@ -450,9 +449,8 @@ def run(*command):
     subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def synthetic(build, scratch):
+def synthetic(synth, analyze, scratch):
     """Small jobs, as rings, dumps and digests."""
-    synth, analyze = build / "tests/synth/titan-synth", build / "analyzer/titan-analyze"
     jobs = {"mixed": ["--mixed"], "timed": ["--timed", "--ranks", 4, "--hosts", 2, "--steps", 3, "--fault", "none"],
             "hung-gpu": ["--ranks", 4, "--steps", 2, "--at", 1, "--fault", "gpu"],
             "p2p-cycle": ["--random", "p2p_cycle"],
@@ -474,48 +472,32 @@ def synthetic(build, scratch):
     return dumps, rings, digests
 
 
-def versions():
-    """As analysis.cpp puts them, from the headers."""
-    def number(header, name):
-        text = (ROOT / "formats/include/formats/layout" / header).read_text(encoding="utf-8")
-        return text.split(f" {name} = ")[1].split(";")[0]
-    return ", ".join(f"{name} {number(header, f'k{name.title()}Major')}.{number(header, f'k{name.title()}Minor')}"
-                     for name, header in
-                     (("ring", "ring_layout.h"), ("dump", "dump_layout.h"), ("digest", "digest_layout.h")))
+def found_samples(reader):
+    return [(f"found-{name}", (HERE / "found" / reader / name).read_bytes(), says)
+            for name, says in FOUND.get(reader, [])]
 
 
-def write(directory, samples, layout):
-    """Replaces everything but what fuzzers found."""
-    directory.mkdir(parents=True, exist_ok=True)
-    table = directory / "EXPECTED"
-    old = table.read_text(encoding="utf-8").splitlines()[1:] if table.exists() else []
-    lines = [line for line in old if line.startswith("found-")]
-    for path in directory.iterdir():
-        if not path.name.startswith("found-"):
-            path.unlink()
-    for name, data, expected in sorted(samples):
+def write(directory, samples):
+    directory.mkdir(parents=True)
+    for name, data, _ in samples:
         (directory / name).write_bytes(data)
-        lines.append(f"{name}: {expected or 'read: '}")
-    table.write_text("\n".join([f"written as {layout}"] + sorted(lines)) + "\n", encoding="utf-8")
-    print(f"{directory}: {len(lines)} files, {sum(path.stat().st_size for path in directory.iterdir())} bytes")
+    (directory / "EXPECTED").write_text("".join(f"{name}: {says or 'read: '}\n" for name, _, says in samples),
+                                        encoding="utf-8")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--into", type=pathlib.Path, default=ROOT / "tests/fuzz/corpus")
-    arguments = parser.parse_args()
-    if shutil.which("zstd") is None:
-        parser.error("the zstd program is needed")
+    synth, analyze, into = map(pathlib.Path, sys.argv[1:])
     with tempfile.TemporaryDirectory() as scratch:
-        dumps, rings, digests = synthetic(arguments.build, pathlib.Path(scratch))
-    layout = versions()
-    for reader, samples in (("ring", ring_samples(rings)), ("dump", dump_samples(dumps, rings)),
-                            ("digest", digest_samples(digests)),
-                            ("pickle", pickle_samples()), ("json", json_samples()), ("archive", archive_samples()),
-                            ("stacks", stacks_samples()), ("journal", journal_samples(rings)),
-                            ("witness", witness_samples()), ("log", log_samples())):
-        write(arguments.into / reader, samples, layout)
+        dumps, rings, digests = synthetic(synth, analyze, pathlib.Path(scratch))
+    shutil.rmtree(into, ignore_errors=True)
+    own = list(dump_samples(dumps, rings))
+    bomb = next(data for name, data, _ in own if name == "bomb-of-64-mib.titan")
+    for reader, samples in {"ring": ring_samples(rings), "dump": own, "digest": digest_samples(digests),
+                            "pickle": pickle_samples(), "json": json_samples(),
+                            "archive": archive_samples(dumps, rings["mixed-rank0"], bomb), "stacks": stacks_samples(),
+                            "journal": journal_samples(rings), "witness": witness_samples(),
+                            "log": log_samples()}.items():
+        write(into / reader, [*samples, *found_samples(reader)])
 
 
 if __name__ == "__main__":

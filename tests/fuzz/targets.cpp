@@ -276,7 +276,7 @@ bool seal(Bytes& file) { return chosen->seal(file); }
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
     const char* reader = std::getenv("TITAN_FUZZ_READER");
     if (reader == nullptr || !titan::fuzz::choose(reader)) {
-        fmt::print(stderr, "TITAN_FUZZ_READER must name a reader: a directory of tests/fuzz/corpus\n");
+        fmt::print(stderr, "TITAN_FUZZ_READER must name a reader: ring, dump, ...\n");
         std::exit(1);
     }
     return 0;

@@ -37,7 +37,7 @@ class Setup(unittest.TestCase):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
         (self.place / "build-logs").mkdir()
-        for name in ("nccl", "apt-libbenchmark-dev", "apt-valgrind", "apt-zstd"):
+        for name in ("nccl", "apt-libbenchmark-dev", "apt-valgrind"):
             (self.place / "build-logs" / f"failed-{name}").touch()
 
     def stand_in(self, name, text):

@@ -10,9 +10,6 @@ import tempfile
 
 def lines(command, path_of_rank=None):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 77:
-        print("skipped:", done.stderr.strip())
-        sys.exit(77)
     assert done.returncode == 0, (command, done.returncode, done.stderr)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
