@@ -65,10 +65,7 @@ class Case(unittest.TestCase):
         return json.loads(done.stdout)
 
     def markers_in(self, dump):
-        done = subprocess.run([sys.executable, ROOT / "tests/synth/titan_decode.py", "--markers", dump],
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return list(map(json.loads, titan_decode.lines("--markers", [dump])))
 
     @staticmethod
     def ring_in(dump):

@@ -84,15 +84,19 @@ def per_call(program, calls, library, **settings):
 
 
 def measure(program, library):
-    """[{name, budget, measured}]: what the recorder adds to one call."""
-    calls = [call for call, _ in BUDGETS]
+    """[{name, budget, measured}]: what the recorder adds to one call; [{name, limit, ratio}]: what a dlsym costs with
+    the preload, in bare ones; and the bare counts."""
+    calls = [call for call, _ in BUDGETS + LOOKUPS]
     bare, recorded = per_call(program, calls, None), per_call(program, calls, library)
-    rows = [{"name": call, "budget": budget, "measured": recorded[call] - bare[call]} for call, budget in BUDGETS]
-    observed = [{"name": f"{call}, {method}", "budget": None,
-                 "measured": per_call(program, [call], library, TITANTRACE_GPU_PROGRESS=method,
-                                      NOTHING_CUDA_CONTEXT="1")[call]
-                 - bare[call]} for call, method in OBSERVED]
-    return rows + observed
+    return ([{"name": call, "budget": budget, "measured": recorded[call] - bare[call]} for call, budget in BUDGETS],
+            [{"name": call, "limit": limit, "ratio": recorded[call] / bare[call]} for call, limit in LOOKUPS], bare)
+
+
+def measure_observed(program, library, bare):
+    """[{name, budget, measured}], for the eye: tests/unit/tracer/gpu checks that each method records."""
+    return [{"name": f"{call}, {method}", "budget": None,
+             "measured": per_call(program, [call], library, TITANTRACE_GPU_PROGRESS=method,
+                                  NOTHING_CUDA_CONTEXT="1")[call] - bare[call]} for call, method in OBSERVED]
 
 
 def measure_call_sites(program, calls_of_python, library):
@@ -116,13 +120,6 @@ def measure_python_spans(call_back, library, extension):
                 for spans, spans2, nothing, nothing2 in zip(*(found[first::4] for first in range(4)))]
     return [{"name": name, "budget": budget, "measured": measured}
             for (name, budget), measured in zip(PYTHON_SPANS, per_span, strict=True)]
-
-
-def measure_lookups(program, library):
-    """[{name, limit, ratio}]: what a dlsym costs with the preload, in bare ones."""
-    calls = [call for call, _ in LOOKUPS]
-    bare, recorded = per_call(program, calls, None), per_call(program, calls, library)
-    return [{"name": call, "limit": limit, "ratio": recorded[call] / bare[call]} for call, limit in LOOKUPS]
 
 
 def table(rows):
@@ -149,13 +146,14 @@ def main():
         if reason:
             print(f"skipped: {reason}")
             return 77
-    rows = measure(options.program, options.library)
+    rows, lookups, bare = measure(options.program, options.library)
+    if not options.check:
+        rows += measure_observed(options.program, options.library, bare)
     if options.calls_of_python:
         rows += measure_call_sites(options.program, options.calls_of_python, options.library)
     if options.extension:
         rows += measure_python_spans(options.call_back, options.library, options.extension)
     print(table(rows))
-    lookups = measure_lookups(options.program, options.library)
     for row in lookups:
         print(f"{row['name']:<19} {row['limit']:>7} {row['ratio']:>9.2f} of a bare dlsym")
     # A tracer that recorded nothing would pass every budget: a record costs more than this.

@@ -12,6 +12,9 @@ import unittest
 
 import harness
 
+sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
+import titan_decode  # noqa: E402
+
 TRAIN = harness.ROOT / "tests" / "simgpu" / "train.py"
 TORCH = harness.ROOT / ".venv" / "bin" / "python"
 READ_BY_PYTORCH = """
@@ -61,13 +64,9 @@ class CallSites(harness.Case):
             self.assertEqual(job.status, 0, job.stderr)
         return jobs
 
-    def decode(self, *options):
+    def decode(self, option=""):
         """As the second reader, written from FORMAT.md, sees the dumps."""
-        done = subprocess.run([sys.executable, harness.ROOT / "tests" / "synth" / "titan_decode.py", *options,
-                               *self.place.dump_files()],
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return list(map(json.loads, titan_decode.lines(option, self.place.dump_files())))
 
     def expect_sites(self, calls, qualified=True):
         """Every call, frame by frame."""

@@ -170,14 +170,26 @@ class Ends(harness.Case):
             self.assertEqual(finding["ends"], {"2": {"ended": "crashed", "signal": "SIGSEGV"}})
         self.each_round(once)
 
-    def cancelled(self, number):
+    def signal_to_any_rank_dumps_all(self, job):
+        pids = python_ranks(job.pid)
+        self.assertEqual(sorted(pids), [0, 1, 2, 3])
+        os.kill(pids[VICTIM], signal.SIGUSR1)
+        harness.wait_for(lambda: self.place.dumped_ranks(self.run_id()) == {0, 1, 2, 3}, 20, "all ranks dump")
+        self.assertIsNone(job.status, "the job goes on")
+        analysis = self.place.analyze(self.place.dumps, "--no-rings")
+        self.assert_healthy(analysis)
+        self.assertEqual(analysis.json["run"]["ranks"], [0, 1, 2, 3])
+
+    def cancelled(self, number, before=lambda job: None):
         """A healthy job that is told to end as a whole ends without a dump per rank; its rings tell how."""
         def once():
             job = self.start()
             self.wait_for_steps(job, 20)
+            before(job)
+            dumped = set(self.place.dumps.glob("*/0/*.titan"))
             job.signal(number)
             job.wait(90)
-            self.assertEqual(list(self.place.dumps.glob("*/0/*.titan")), [], job.stderr)
+            self.assertEqual(set(self.place.dumps.glob("*/0/*.titan")), dumped, job.stderr)
             analysis = self.place.analyze(self.place.rings)
             self.assertIn("were told to end by SIGTERM" if number == signal.SIGTERM else "told to end by",
                           analysis.stdout)
@@ -185,7 +197,7 @@ class Ends(harness.Case):
         self.each_round(once)
 
     def test_cancelled(self):
-        self.cancelled(signal.SIGTERM)
+        self.cancelled(signal.SIGTERM, self.signal_to_any_rank_dumps_all)
 
     @harness.at_night
     def test_interrupted_while_healthy(self):
@@ -232,11 +244,45 @@ class Ends(harness.Case):
                               self.place.env(preload=False))
         return done.stdout.splitlines()[1].split()[-2].rsplit("/", 1)[0]
 
+    def expect_stuck_in_python(self):
+        """From the dumps of the hang, and from their digests."""
+        analysis = self.place.analyze(self.place.dumps, "--no-rings")
+        self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]),
+                         ("rank_not_arrived", [VICTIM]))
+        verdict, = analysis.json["findings"]
+        self.assertRegex(verdict["summary"], r"rank 2 is in stuck_in_python at train\.py:\d+$")
+        self.assertRegex(verdict["rank_state"]["2"], r"step 40; .*is in stuck_in_python at train\.py:\d+$")
+        self.assertTrue(any("part below main at train.py" in line and "rank 2 goes on to train_step" in line
+                            for line in verdict["evidence"]), verdict["evidence"])
+        self.assertIn("stuck_in_python at train.py", verdict["stacks"]["2"][1])
+        digest = self.place.dumps.parent / "digests"
+        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--no-rings", "--into",
+                        digest], self.place.env(preload=False))
+        self.assertEqual(self.place.analyze(digest).json["findings"], analysis.json["findings"])
+        line = 1 + next(i for i, text in enumerate(TRAIN.read_text().splitlines()) if "def stuck_in_python" in text)
+        for process in self.place.stacks():
+            main = process["threads"][0]
+            self.assertTrue(process["python"].startswith("CPython 3."), process["python"])
+            self.assertEqual((main["python_frames"][-1]["function"], main["python_cut"]), ("<module>", False))
+            inner = main["python_frames"][0]
+            if process["rank"] == VICTIM:
+                self.assertEqual(inner["function"], "stuck_in_python")
+                self.assertIn(inner["line"], range(line, line + 5))
+                # Native frames stand inside of the Python function that called them, and the interpreter's are left
+                # out.
+                self.assertTrue(any("sleep" in text for text in main["merged"][:2]), main["merged"])
+                self.assertIn(f"stuck_in_python at train.py:{inner['line']}", main["merged"])
+                self.assertFalse(any("_PyEval" in text for text in main["merged"]), main["merged"])
+            else:
+                self.assertNotEqual(inner["function"], "stuck_in_python")
+
     def end_long_after_its_dump(self, ranks):
         job = self.start("spin rank=2 step=40", TITANTRACE_TIMEOUT_S=3 * harness.SLOW)
         self.wait_for_steps(job, 39)
         harness.wait_for(lambda: self.place.dumped_ranks(self.run_id()) == {0, 1, 2, 3}, 90, "all dump")
-        time.sleep(4)
+        dumped_at = time.monotonic()
+        self.expect_stuck_in_python()
+        time.sleep(max(0, dumped_at + 4 - time.monotonic()))
         pids = python_ranks(job.pid)
         for rank in ranks:
             with contextlib.suppress(ProcessLookupError):  # torchrun may have ended it for the others' sake

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Files of every released version of our formats are read for ever, and say what they always said (see README.md).
 
-test_golden.py ANALYZE DECODE           checks every directory beside this file, with both readers
+test_golden.py ANALYZE                  checks every directory beside this file, with both readers
 test_golden.py ANALYZE --write DIR...   writes DIR/expected.json: what ANALYZE reads in DIR
 """
 import collections
@@ -12,6 +12,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "synth")]
+import titan_decode  # noqa: E402
 
 # What is kept of each line of `titan-analyze show`, by its option.
 FIELDS = {
@@ -71,11 +73,11 @@ def folded(text):
                          (line.rsplit(" ", 1) for line in text.splitlines()))
 
 
-def sampled(text):
+def sampled(lines):
     """The same of the lines of the second reader."""
     return python_stacks(([f"{frame['function']} at {pathlib.PurePath(frame['file']).name}:{frame['line']}"
                            for frame in reversed(json.loads(line)["python_frames"])], 1)
-                         for line in text.splitlines())
+                         for line in lines)
 
 
 def read(analyze, place):
@@ -159,7 +161,7 @@ def check_first_reader(analyze, place, expected):
                       for problem in same(f"{place}: {name}", value, found.get(name))]
 
 
-def check_second_reader(decode, place, expected):
+def check_second_reader(place, expected):
     """What it knows of the same lines."""
     problems = []
     if place.name in ("journal", "steps"):  # tests/e2e/test_journal.py compares both readers
@@ -168,9 +170,8 @@ def check_second_reader(decode, place, expected):
         wanted = expected.get(f"show {option}".strip())
         if wanted is None:
             continue
-        done = run([sys.executable, decode, *option.split(),
-                    *sorted(path for path in place.rglob("*") if path.is_file())])
-        found = table(done.stdout, FIELDS[option].split())
+        files = sorted(path for path in place.rglob("*") if path.is_file())
+        found = table("\n".join(titan_decode.lines(option, files)), FIELDS[option].split())
         both = [field for field in wanted["fields"] if field in found["fields"]]
         columns = [wanted["fields"].index(field) for field in both]
         assert len(both) > 5, (place, both)
@@ -178,14 +179,14 @@ def check_second_reader(decode, place, expected):
                          {"fields": both, "rows": [[row[column] for column in columns] for row in wanted["rows"]]},
                          found)
     if "samples" in expected:
-        done = run([sys.executable, decode, "--stack-samples", *sorted(place.iterdir())])
-        problems += same(f"{place}: second reader, samples", expected["samples"], sampled(done.stdout))
+        lines = titan_decode.lines("--stack-samples", sorted(place.iterdir()))
+        problems += same(f"{place}: second reader, samples", expected["samples"], sampled(lines))
     return problems
 
 
 def main():
-    analyze, second = sys.argv[1:3]
-    if second == "--write":
+    analyze = sys.argv[1]
+    if sys.argv[2:3] == ["--write"]:
         for directory in sys.argv[3:]:
             write(analyze, pathlib.Path(directory))
         return 0
@@ -196,7 +197,7 @@ def main():
         expected = json.loads((directory / "expected.json").read_text())
         for place in sorted(path for path in directory.iterdir() if path.is_dir()):
             problems += check_first_reader(analyze, place, expected[place.name])
-            problems += check_second_reader(second, place, expected[place.name])
+            problems += check_second_reader(place, expected[place.name])
     print(*problems, f"{len(directories)} versions, {len(problems)} problems", sep="\n")
     return 1 if problems else 0
 

@@ -7,23 +7,21 @@ import subprocess
 import sys
 import tempfile
 
-
-def lines(command, path_of_rank=None):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (command, done.returncode, done.stderr)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+import titan_decode
 
 
 # By their options; the first are calls.
-KINDS = ([], ["--work"], ["--channels"], ["--cuda-calls"], ["--markers"], ["--health"])
+KINDS = ("", "--work", "--channels", "--cuda-calls", "--markers", "--health")
 
 
-def compare(analyze, decode, job, files):
+def compare(analyze, job, files):
     """Which kinds of records there are, beside calls."""
     listed = set()
     for what in KINDS:
-        ours = lines([analyze, "show", job, "--json", "--no-rings"] + what)
-        theirs = lines([sys.executable, decode] + what + files)
+        shown = subprocess.run([analyze, "show", job, "--json", "--no-rings", *what.split()], capture_output=True,
+                               text=True, check=True)
+        ours, theirs = (list(map(json.loads, said)) for said in
+                        (shown.stdout.splitlines(), titan_decode.lines(what, files)))
         assert len(ours) == len(theirs), (what, len(ours), len(theirs))
         assert ours or what, job
         for mine, other in zip(ours, theirs):
@@ -32,12 +30,12 @@ def compare(analyze, decode, job, files):
                 # Names of native places need the program's files: the second reader leaves them out.
                 unnamed = key.endswith("_frames") or (key, value) == ("called_at", None)
                 assert mine[key] == value or unnamed, (job, key, mine, other)
-        listed.update(what if ours else [])
+        listed.update([what] if ours else [])
     return listed
 
 
 def main():
-    analyze, synth, decode = sys.argv[1:4]
+    analyze, synth = sys.argv[1:3]
     listed = set()
     with tempfile.TemporaryDirectory() as directory:
         for fault, steps in (("sleep", "6"), ("size", "40"), ("die", "300"), ("gpu", "6"), ("hot", "6")):
@@ -46,11 +44,11 @@ def main():
                             "4"], check=True)
             folder = os.path.join(job, "synth", "0")
             files = sorted(os.path.join(folder, name) for name in os.listdir(folder))
-            listed |= compare(analyze, decode, job, files)
+            listed |= compare(analyze, job, files)
     # A real job's: titan-synth sets no markers.
     job = pathlib.Path(__file__).resolve().parent.parent / "golden" / "1.0" / "dumps"
-    listed |= compare(analyze, decode, str(job), sorted(map(str, job.rglob("*.titan"))))
-    assert listed == {what[0] for what in KINDS[1:]}, listed
+    listed |= compare(analyze, str(job), sorted(map(str, job.rglob("*.titan"))))
+    assert listed == set(KINDS), listed
     print("both readers agree")
 
 

@@ -518,20 +518,26 @@ class Ring:
                                                                       for i in range(python))]}
 
 
-def main():
-    what = sys.argv[1] if sys.argv[1:2] and sys.argv[1].startswith("--") else ""
-    for path in sys.argv[2 if what else 1:]:
+def lines(what, paths):
+    """What is printed of these files with that option; "": their collectives."""
+    for path in paths:
         with open(path, "rb") as file:
             data = file.read()
         ring = Ring(read_dump(data) if data[:8] == b"TITANDMP" else data)
         if what in ("--call-sites", "--stack-samples"):
             for line in [ring.call_sites()] if what == "--call-sites" else ring.stack_samples():
-                print(json.dumps(line, separators=(",", ":"), ensure_ascii=False))
+                yield json.dumps(line, separators=(",", ":"), ensure_ascii=False)
             continue
         kind, read = {"": (1, ring.entry), "--cuda-calls": (2, ring.cuda_call), "--markers": (3, ring.marker),
                       "--health": (16, ring.health), "--work": (9, ring.work), "--channels": (11, ring.channel)}[what]
         for ticket, place in ring.slots(kind):
-            print(json.dumps(read(ticket, place), separators=(",", ":"), ensure_ascii=False))
+            yield json.dumps(read(ticket, place), separators=(",", ":"), ensure_ascii=False)
+
+
+def main():
+    what = sys.argv[1] if sys.argv[1:2] and sys.argv[1].startswith("--") else ""
+    for line in lines(what, sys.argv[2 if what else 1:]):
+        print(line)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,9 @@ import sys
 import tempfile
 import unittest
 
-DECODE = pathlib.Path(__file__).resolve().parents[2] / "synth" / "titan_decode.py"
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "synth")]
+import titan_decode  # noqa: E402
+
 options = argparse.Namespace()
 
 # By the start of a program's name: kind, name, value (of a label its text) and the step of each marker that it makes.
@@ -30,9 +32,7 @@ def run(program, directory, **variables):
 
 def markers_in(dump):
     """As the second reader finds them."""
-    done = subprocess.run([sys.executable, DECODE, "--markers", dump], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    markers = [json.loads(line) for line in done.stdout.splitlines()]
+    markers = map(json.loads, titan_decode.lines("--markers", [dump]))
     return [(marker["marker"], marker["name"], marker["text"] if marker["marker"] == "label" else marker["value"],
              marker["step"]) for marker in markers]
 
