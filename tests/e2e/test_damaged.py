@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import struct
+import sys
 import time
 
 import harness
@@ -13,16 +14,12 @@ import nightly
 import test_faults
 from fault_cases import FaultCase
 
+sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
+from titan_file import fnv1a64  # noqa: E402
+
 FAULT = FaultCase("other_count", "--ranks 4 --tp 4", "count rank=2 comm=tp step=5 factor=0.5", ("size_mismatch",),
                   (2,), "tp", 15, "all_reduce")
 HEADER_BYTES, SECTION_BYTES = 32, 40
-
-
-def fnv1a64(data):
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
 
 
 def add_empty_files(directory, count, first_rank=0):

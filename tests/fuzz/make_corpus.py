@@ -20,11 +20,12 @@ sys.dont_write_bytecode = True
 
 import titan_decode  # noqa: E402
 from corpus_archives import archive_samples  # noqa: E402
-from corpus_containers import container, section, zstd_frame  # noqa: E402
 from corpus_flight_recorder import json_samples, pickle_samples  # noqa: E402
+from corpus_frames import zstd_frame  # noqa: E402
 from corpus_logs import log_samples  # noqa: E402
 from corpus_stacks import SAMPLES, sampled, stacks_samples  # noqa: E402
 from corpus_witness import witness_samples  # noqa: E402
+from titan_file import container, section, unzstd  # noqa: E402
 
 FOUND = {"ring": [("communicator-of-a-million.ring", "read: ")]}
 TWO63, ALL_ONES = 1 << 63, (1 << 64) - 1
@@ -274,7 +275,7 @@ def digest_samples(digests):
     unpacked = {}
     for name, data in digests.items():
         yield f"{name}.digest", data, "read: "
-        unpacked[name] = [(kind, titan_decode.unzstd(stored, raw)) for kind, stored, raw in sections_of(data)]
+        unpacked[name] = [(kind, unzstd(stored, raw)) for kind, stored, raw in sections_of(data)]
         yield f"{name}-not-compressed.digest", digest_of(*[section(kind, zstd_frame(raw), len(raw))
                                                            for kind, raw in unpacked[name]]), "read: "
     kind, process = unpacked["small"][0]

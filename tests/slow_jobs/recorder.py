@@ -1,6 +1,5 @@
 """Dumps of titantrace of a job whose times are known, as formats/FORMAT.md says. Clocks of hosts differ and drift; what
 the device did is seen late, or of some launches only, or not at all. The structures are those of tests/scenarios."""
-import ctypes
 import functools
 import hashlib
 import json
@@ -15,8 +14,7 @@ from typing import Dict, List, NamedTuple
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenarios"))
 
 from recorders import titan  # noqa: E402
-from recorders.titan import Table, Texts, checked, slot  # noqa: E402
-from recorders.zstd_frames import fnv1a64, frame  # noqa: E402
+from recorders.titan import Table, Texts, slot, titan_file  # noqa: E402
 
 from layout import PER_HOST, host_name  # noqa: E402
 from training import step_means  # noqa: E402
@@ -37,33 +35,6 @@ S, MS, US = 10**9, 10**6, 10**3
 PAGE, MARKS_ROOM = 4096, 4096
 START_TICKS = 96000  # when processes were started
 BOOT = 5000 * S  # ticks of the first host at the start of the job
-
-
-def compressed(data: bytes) -> bytes:
-    """A zstd frame with its checksum, by the system's library where there is one."""
-    if _zstd is None:
-        return frame(data)
-    room = _zstd.ZSTD_compressBound(len(data))
-    out = ctypes.create_string_buffer(room)
-    size = _zstd.ZSTD_compress2(_context, out, room, data, len(data))
-    if size > room:
-        raise ValueError("zstd: %d" % size)
-    return out.raw[:size]
-
-
-try:
-    _zstd = ctypes.CDLL("libzstd.so.1")
-    _zstd.ZSTD_createCCtx.restype = ctypes.c_void_p
-    _zstd.ZSTD_compressBound.restype = _zstd.ZSTD_compress2.restype = ctypes.c_size_t
-    _zstd.ZSTD_compressBound.argtypes = [ctypes.c_size_t]
-    _zstd.ZSTD_compress2.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
-                                     ctypes.c_size_t]
-    _zstd.ZSTD_CCtx_setParameter.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
-    _context = _zstd.ZSTD_createCCtx()
-    _zstd.ZSTD_CCtx_setParameter(_context, 100, 1)  # level
-    _zstd.ZSTD_CCtx_setParameter(_context, 201, 1)  # checksum
-except OSError:
-    _zstd = None
 
 
 class Witness(NamedTuple):
@@ -406,29 +377,12 @@ class Image:
 
     def write(self, directory: str):
         if self.witness.rings:
-            self.write_ring(os.path.join(directory, "titantrace-1000"))
+            name = "%d-%d.ring" % (self.tid, START_TICKS + self.tid)
+            titan_file.write_ring(os.path.join(directory, "titantrace-1000", name), self.image())
         else:
-            self.write_dump(os.path.join(directory, self.recorder.run, "0"))
-
-    def write_ring(self, place: str):
-        os.makedirs(place, exist_ok=True)
-        pieces = self.image()
-        with open(os.path.join(place, "%d-%d.ring" % (self.tid, START_TICKS + self.tid)), "wb") as file:
-            for offset, data in pieces:
-                file.seek(offset)
-                file.write(data)
-            file.truncate(struct.unpack_from("<Q", pieces[0][1], 24)[0])
-
-    def write_dump(self, place: str):
-        sections = [(1, 0, json.dumps(self.meta()).encode())] + [(2, *piece) for piece in self.image()]
-        out = [checked(struct.pack("<8sHHIQ", b"TITANDMP", 1, 0, 32, 0))]
-        for kind, offset, data in sections + [(0, 0, b"")]:
-            stored = compressed(data) if kind else b""
-            out.append(checked(struct.pack("<IIQQQ", kind, fnv1a64(stored) & 0xFFFFFFFF, len(stored), len(data),
-                                           offset)) + stored)
-        os.makedirs(place, exist_ok=True)
-        with open(os.path.join(place, "rank%05d.0.titan" % self.rank), "wb") as file:
-            file.write(b"".join(out))
+            sections = [(1, 0, json.dumps(self.meta()).encode())] + [(2, *piece) for piece in self.image()]
+            titan_file.write_dump(os.path.join(directory, self.recorder.run, "0", "rank%05d.0.titan" % self.rank),
+                                  sections)
 
 
 def is_watched(launch: int, step: int, sample: int) -> bool:

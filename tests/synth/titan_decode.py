@@ -6,11 +6,12 @@ titan_decode.py [--work|--channels|--cuda-calls|--markers|--health|--call-sites|
 prints the collectives (or stream work, channels, CUDA calls, markers, readings of the machine, stacks of call sites,
 samples of stacks) of each file as JSON Lines, in the fields of `titan-analyze show --json`.
 """
-import ctypes
 import json
 import math
 import struct
 import sys
+
+from titan_file import fnv1a64, unzstd
 
 NONE64 = 0xFFFFFFFFFFFFFFFF
 KINDS = {1: "all_reduce", 2: "reduce", 3: "broadcast", 4: "all_gather", 5: "reduce_scatter", 6: "all_to_all",
@@ -47,29 +48,10 @@ class Damaged(Exception):
     pass
 
 
-def fnv1a64(data):
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = ((value ^ byte) * 0x100000001B3) & NONE64
-    return value
-
-
 def as_double(bits):
     """JSON has no numbers that are not finite: those are words."""
     value = struct.unpack("<d", struct.pack("<Q", bits))[0]
     return value if math.isfinite(value) else str(value)
-
-
-def unzstd(data, raw_bytes):
-    """By the library that the recorder packs with."""
-    zstd = ctypes.CDLL("libzstd.so.1")
-    zstd.ZSTD_decompress.restype = ctypes.c_size_t
-    zstd.ZSTD_decompress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t]
-    raw = ctypes.create_string_buffer(raw_bytes)
-    size = zstd.ZSTD_decompress(raw, raw_bytes, data, len(data))
-    if size > raw_bytes:
-        raise Damaged("a section cannot be unpacked")
-    return raw.raw[:size]
 
 
 def read_dump(data):

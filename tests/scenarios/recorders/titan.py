@@ -9,11 +9,15 @@ import itertools
 import json
 import os
 import struct
+import sys
 from typing import Dict, List
 
 from engine import MS, S, US, Engine, numel
 from recorders import stacks
-from recorders.zstd_frames import fnv1a64, frame
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "synth"))
+
+import titan_file  # noqa: E402
 
 KINDS = {"all_reduce": 1, "all_reduce_barrier": 1, "_all_gather_base": 4, "all_gather": 4, "_reduce_scatter_base": 5,
          "reduce_scatter": 5, "reduce": 2, "broadcast": 3, "_broadcast_oop": 3, "send": 9, "recv": 10}
@@ -115,7 +119,7 @@ class Texts:
         if text not in self.ids:
             self.ids[text] = len(self.ids)
             data = text.encode()
-            self.index += STRING.pack(fnv1a64(data), len(self.heap), len(data) + 1)
+            self.index += STRING.pack(titan_file.fnv1a64(data), len(self.heap), len(data) + 1)
             self.heap += data
         return self.ids[text]
 
@@ -536,32 +540,15 @@ class Writer:
             tid_of = tids_of(self.engine, rank, self.settings.pids).get
             watchdog = watchdog_tid(rank) if self.settings.watchdog else 0
             sections.append((3, 0, stacks.image(hosts, tid_of, watchdog, self.wall(rank, dump_ns))))
-        out = [checked(struct.pack("<8sHHIQ", b"TITANDMP", 1, 0, 32, 0))]
-        for kind, offset, data in sections:
-            stored = frame(data)
-            out.append(checked(struct.pack("<IIQQQ", kind, fnv1a64(stored) & NONE32, len(stored), len(data), offset))
-                       + stored)
-        out.append(checked(struct.pack("<IIQQQ", 0, fnv1a64(b"") & NONE32, 0, 0, 0)))
-        place = os.path.join(directory, self.run, "0")
-        os.makedirs(place, exist_ok=True)
-        path = os.path.join(place, "rank%05d.%d.titan" % (rank, number))
-        with open(path, "wb") as file:
-            file.write(b"".join(out))
+        path = os.path.join(directory, self.run, "0", "rank%05d.%d.titan" % (rank, number))
+        titan_file.write_dump(path, sections)
         return path
-
 
     def write_ring(self, directory: str, rank: int, now: int) -> str:
         """The ring file itself, as it lies in /dev/shm."""
-        pieces = self.image(rank, now)
-        place = os.path.join(directory, "titantrace-1000")
-        os.makedirs(place, exist_ok=True)
         pid = self.settings.pids + rank
-        path = os.path.join(place, "%d-%d.ring" % (pid, 96000 + pid))
-        with open(path, "wb") as file:
-            for offset, data in pieces:
-                file.seek(offset)
-                file.write(data)
-            file.truncate(struct.unpack_from("<Q", pieces[0][1], 24)[0])
+        path = os.path.join(directory, "titantrace-1000", "%d-%d.ring" % (pid, 96000 + pid))
+        titan_file.write_ring(path, self.image(rank, now))
         return path
 
 
@@ -576,7 +563,3 @@ def tids_of(engine, rank: int, pids: int) -> Dict[str, int]:
 
 def watchdog_tid(rank: int) -> int:
     return 9000 + rank
-
-
-def checked(data: bytes) -> bytes:
-    return data + struct.pack("<Q", fnv1a64(data))

@@ -1,8 +1,5 @@
-"""The container of dumps and digests, and zstd frames, byte by byte (formats/FORMAT.md, RFC 8878): with claims that are
-not true."""
+"""zstd frames, byte by byte (RFC 8878), with claims that are not true."""
 import struct
-
-from titan_decode import fnv1a64
 
 BLOCK_BYTES = 1 << 17
 RAW, REPEATED = 0, 1
@@ -20,14 +17,3 @@ def zstd_frame(data=b"", repeated=0, byte=b"\1", claims=-1):
         frame += struct.pack("<I", last | (REPEATED if repeated else RAW) << 1 | length << 3)[:3]
         frame += byte if repeated else data[begin:begin + length]
     return frame
-
-
-def section(kind, frame, raw, offset=0, stored=None):
-    head = struct.pack("<IIQQQ", kind, fnv1a64(frame) & 0xFFFFFFFF, len(frame) if stored is None else stored, raw,
-                       offset)
-    return head + struct.pack("<Q", fnv1a64(head)) + frame
-
-
-def container(magic, *sections, major=1, header_bytes=32):
-    head = struct.pack("<8sHHIQ", magic, major, 0, header_bytes, 0)
-    return head + struct.pack("<Q", fnv1a64(head)) + b"".join(sections) + section(0, b"", 0)
