@@ -256,8 +256,8 @@ class Ends(harness.Case):
                             for line in verdict["evidence"]), verdict["evidence"])
         self.assertIn("stuck_in_python at train.py", verdict["stacks"]["2"][1])
         digest = self.place.dumps.parent / "digests"
-        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--no-rings", "--into",
-                        digest], self.place.env(preload=False))
+        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--no-rings",
+                        "--into", digest], self.place.env(preload=False))
         self.assertEqual(self.place.analyze(digest).json["findings"], analysis.json["findings"])
         line = 1 + next(i for i, text in enumerate(TRAIN.read_text().splitlines()) if "def stuck_in_python" in text)
         for process in self.place.stacks():

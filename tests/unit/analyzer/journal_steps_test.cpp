@@ -13,6 +13,7 @@
 #include "journal_file.h"
 #include "journals.h"
 #include "load_run.h"
+#include "nightly.h"
 #include "parts.h"
 #include "ring_builder.h"
 #include "step_metrics.h"
@@ -129,7 +130,7 @@ Run load(const std::string& directory) {
 
 TEST_CASE("parts of some steps are what all blocks tell of them") {
     std::mt19937 random(5);
-    for (int round = 0; round < 20; ++round) {
+    for (int round = 0; round < test::rounds(5, 20); ++round) {
         CAPTURE(round);
         std::vector<size_t> sizes(200);
         std::generate(sizes.begin(), sizes.end(), [&] { return 1 + random() % 12; });

@@ -9,6 +9,7 @@
 #include "bandwidth.h"
 #include "findings_of.h"
 #include "lone_step.h"
+#include "nightly.h"
 #include "patterns.h"
 #include "slow_causes.h"
 #include "timing_draw.h"
@@ -468,8 +469,9 @@ TEST_CASE("arrivals that damage put out of order, or twice, are left alone") {
     CHECK(analyzer::analyze_timing(timed.run).ranks.empty());
 }
 
-TEST_CASE("200 healthy noisy runs: nothing is found but pauses of all, where there are some") {
-    for (uint64_t seed = 1; seed <= 200; ++seed) {
+TEST_CASE("healthy noisy runs: nothing is found but pauses of all, where there are some") {
+    const auto runs = static_cast<uint64_t>(test::rounds(60, 200));
+    for (uint64_t seed = 1; seed <= runs; ++seed) {
         CAPTURE(seed);
         TimedOptions options = test::TimedDraw(seed).healthy();
         options.hiccups = seed % 2 == 0;
@@ -485,10 +487,10 @@ TEST_CASE("200 healthy noisy runs: nothing is found but pauses of all, where the
     }
 }
 
-TEST_CASE("200 runs with one fault: its kind, ranks, pattern and first step") {
+TEST_CASE("runs with one fault: its kind, ranks, pattern and first step") {
     int first_steps = 0;
-    constexpr int kRuns = 200;
-    for (uint64_t seed = 1001; seed <= 1000 + kRuns; ++seed) {
+    const int runs = test::rounds(60, 200);
+    for (uint64_t seed = 1001; seed <= 1000 + static_cast<uint64_t>(runs); ++seed) {
         CAPTURE(seed);
         const TimedOptions options = test::TimedDraw(seed).faulty();
         const TimedFault& fault = options.fault;
@@ -510,5 +512,5 @@ TEST_CASE("200 runs with one fault: its kind, ranks, pattern and first step") {
         const int latest = fault.from_step != 0 ? 1 : fault.pattern == TimedFault::kPeriodic ? fault.every : 2;
         first_steps += since >= from - 1 && since <= from + latest ? 1 : 0;
     }
-    CHECK(first_steps >= kRuns * 97 / 100);
+    CHECK(first_steps >= runs * 97 / 100);
 }

@@ -16,6 +16,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "nightly.h"
 #include "scratch.h"
 #include "session.h"
 #include "start_session.h"
@@ -182,7 +183,7 @@ void cut_everywhere(Cut cut, int first, int stride) {
     }
     REQUIRE(whole.status == kGood);
     REQUIRE(whole.calls > 50);
-    const int step = getenv("TITAN_NIGHTLY") != nullptr ? stride : 3 * stride;
+    const int step = test::rounds(3, 1) * stride;
     for (int at = first; at < whole.calls; at += step) {
         CAPTURE(at);
         CHECK(run(cut, at).status == kGood);
