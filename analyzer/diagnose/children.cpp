@@ -7,7 +7,7 @@
 #include <array>
 #include <map>
 
-#include "base/signal_names.h"
+#include "base/signals.h"
 #include "host/words.h"
 #include "out_of_memory.h"
 #include "thread_position.h"

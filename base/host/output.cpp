@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "base/write_signals.h"
+#include "base/signals.h"
 #include "host/words.h"
 
 namespace titan {

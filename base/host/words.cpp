@@ -7,7 +7,7 @@
 #include <cmath>
 #include <ctime>
 
-#include "base/signal_names.h"
+#include "base/signals.h"
 #include "base/utf8.h"
 
 namespace titan {

@@ -9,7 +9,7 @@
 
 #include <atomic>
 
-#include "base/libc_sigaction.h"
+#include "base/signals.h"
 #include "libc_function.h"
 #include "libc_wrappers.h"
 #include "tracer/signal_actions.h"

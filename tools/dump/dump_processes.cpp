@@ -1,6 +1,7 @@
 #include "dump/dump_processes.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +11,6 @@
 
 #include "dump/dump_outside.h"
 #include "dump/other_nodes.h"
-#include "dump/progress.h"
 #include "dump/request_dump.h"
 #include "formats/ring/ring_process.h"
 #include "host/output.h"
@@ -24,7 +24,42 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPause{20};
 constexpr int kPausesPerLook = 10;  // between looks at /proc and at the dumps of other nodes
 constexpr std::chrono::milliseconds kQuiet{500};
+constexpr std::chrono::seconds kPauseOfLines{5};
 constexpr size_t kNamed = 4;  // most processes named in one message
+
+// Progress for people who wait: one line that is drawn over on a terminal, else a line every few seconds.
+class Progress {
+  public:
+    Progress() = default;
+    ~Progress() { clear(); }
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    void show(const std::string& text) {
+        const auto now = Clock::now();
+        if (text == last_ || (!terminal_ && !last_.empty() && now - shown_ < kPauseOfLines)) {
+            return;
+        }
+        last_ = text;
+        shown_ = now;
+        drawn_ = terminal_;
+        say("{}titan-dump: {}{}", terminal_ ? "\r\033[K" : "", text, terminal_ ? "" : "\n");
+    }
+    // Call before anything else is written to the same terminal.
+    void clear() {
+        if (drawn_) {
+            say("\r\033[K");
+            drawn_ = false;
+            last_.clear();
+        }
+    }
+
+  private:
+    const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+    bool drawn_ = false;
+    std::string last_;
+    Clock::time_point shown_;
+};
 
 struct Target {
     DumpOutcome outcome;

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/write_signals.h"
+#include "base/signals.h"
 #include "run/installed.h"
 
 namespace titan::tools {

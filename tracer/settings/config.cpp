@@ -12,7 +12,7 @@
 #include <iterator>
 
 #include "base/seconds.h"
-#include "base/signal_names.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "log.h"
 

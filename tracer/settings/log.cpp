@@ -11,8 +11,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/printable.h"
+#include "base/signals.h"
 #include "base/text.h"
-#include "base/write_signals.h"
 #include "tracer/warn.h"
 
 namespace titan::tracer {

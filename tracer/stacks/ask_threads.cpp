@@ -14,9 +14,9 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
-#include "base/libc_sigaction.h"
 #include "base/map_private.h"
 #include "base/process.h"
+#include "base/signals.h"
 #include "base/text.h"
 
 namespace titan::tracer {

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "base/libc_sigaction.h"
+#include "base/signals.h"
 #include "scratch.h"
 #include "session.h"
 #include "signals.h"

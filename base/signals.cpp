@@ -1,7 +1,8 @@
-#include "base/signal_names.h"
+#include "base/signals.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <strings.h>
+#include <time.h>
 
 namespace titan {
 
@@ -26,6 +27,8 @@ constexpr SignalName kNames[] = {
 #undef TITAN_SIGNAL
 constexpr size_t kPrefix = 3;  // length of "SIG"
 
+constexpr int kOfFailures[] = {SIGPIPE, SIGXFSZ};
+
 }  // namespace
 
 const char* signal_name(int number) {
@@ -45,6 +48,33 @@ int signal_named(const char* name) {
         }
     }
     return 0;
+}
+
+WithoutWriteSignals::WithoutWriteSignals() {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTTOU);
+    for (const int number : kOfFailures) {
+        sigaddset(&blocked, number);
+    }
+    sigemptyset(&pending_before_);
+    sigpending(&pending_before_);
+    pthread_sigmask(SIG_BLOCK, &blocked, &mask_before_);
+}
+
+WithoutWriteSignals::~WithoutWriteSignals() {
+    const int saved = errno;
+    for (const int number : kOfFailures) {
+        if (sigismember(&pending_before_, number) == 0) {
+            sigset_t one;
+            sigemptyset(&one);
+            sigaddset(&one, number);
+            const timespec now{};
+            sigtimedwait(&one, nullptr, &now);
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+    errno = saved;
 }
 
 }  // namespace titan
