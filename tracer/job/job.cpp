@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/process.h"
@@ -43,14 +45,9 @@ bool here_and_alive(const JobProcess& process) {
 }
 
 bool nobody_lives(const JobSegment& segment, const Identity&) {
-    const uint32_t places = used_places(segment);
-    for (uint32_t i = 0; i < places; ++i) {
-        const JobProcess& process = segment.processes[i];
-        if (process.state.load(std::memory_order_acquire) == JobState::kRunning && here_and_alive(process)) {
-            return false;
-        }
-    }
-    return true;
+    return std::none_of(segment.processes, segment.processes + used_places(segment), [](const JobProcess& process) {
+        return process.state.load(std::memory_order_acquire) == JobState::kRunning && here_and_alive(process);
+    });
 }
 
 // An old segment of the same name: nobody in it lives, and it cannot be the attempt that is starting now.
@@ -59,10 +56,8 @@ bool from_earlier_run(const JobSegment& segment, const Identity& identity) {
         return false;
     }
     const uint32_t places = used_places(segment);
-    bool rank_was_here = false;
-    for (uint32_t i = 0; i < places; ++i) {
-        rank_was_here = rank_was_here || segment.processes[i].rank == identity.rank;
-    }
+    const bool rank_was_here = std::any_of(segment.processes, segment.processes + places,
+                                           [&](const JobProcess& process) { return process.rank == identity.rank; });
     const uint64_t idle_ns = realtime_now_ns() - segment.last_life_realtime_ns.load(std::memory_order_relaxed);
     return places != 0 && (rank_was_here || idle_ns > kSameAttemptNs);
 }
@@ -134,18 +129,26 @@ bool enter_process(JobSegment& segment, const Identity& identity, const RingFile
 
 // Counts the processes for which counted(process, state) is true.
 template <typename Counted>
-uint32_t count_places(Counted counted) {
-    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
+uint32_t count_processes(Counted counted) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < places; ++i) {
-        const JobProcess& process = member.segment->processes[i];
+    for (const JobProcess& process : job_processes()) {
         count += counted(process, process.state.load(std::memory_order_acquire)) ? 1 : 0;
     }
     return count;
 }
 
+// Calls visit(process, state) for all processes but this one.
+template <typename Visit>
+void each_other(Visit visit) {
+    for (JobProcess& process : job_processes()) {
+        if (&process != &member.segment->processes[member.place]) {
+            visit(process, process.state.load(std::memory_order_acquire));
+        }
+    }
+}
+
 uint32_t count_dead() {
-    return count_places([](const JobProcess&, JobState state) { return state == JobState::kDead; });
+    return count_processes([](const JobProcess&, JobState state) { return state == JobState::kDead; });
 }
 
 enum class Entered { kNo, kYes, kLocked };
@@ -175,6 +178,17 @@ bool is_own_lease(uint64_t lease) { return lease >> 48 == uint64_t{member.place}
 
 uint64_t make_lease(uint64_t now_ms) {
     return (uint64_t{member.place} + 1) << 48 | (now_ms & ((uint64_t{1} << 48) - 1));
+}
+
+constinit std::atomic<uint64_t> own_remote_id{0};
+constinit std::atomic<uint64_t> own_asked_ms{0};
+
+// True for one caller per pause.
+bool is_first_within(std::atomic<uint64_t>& last_ms, uint64_t pause_ms) {
+    const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
+    uint64_t before_ms = last_ms.load(std::memory_order_relaxed);
+    return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > pause_ms) &&
+           last_ms.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
 }
 
 }  // namespace
@@ -274,19 +288,6 @@ bool hold_lease() {
     return true;
 }
 
-namespace {
-constinit std::atomic<uint64_t> own_remote_id{0};
-constinit std::atomic<uint64_t> own_asked_ms{0};
-
-// True for one caller per pause.
-bool is_first_within(std::atomic<uint64_t>& last_ms, uint64_t pause_ms) {
-    const uint64_t now_ms = monotonic_now_ns() / 1'000'000;
-    uint64_t before_ms = last_ms.load(std::memory_order_relaxed);
-    return (before_ms == 0 || before_ms > now_ms || now_ms - before_ms > pause_ms) &&
-           last_ms.compare_exchange_strong(before_ms, now_ms, std::memory_order_acq_rel);
-}
-}  // namespace
-
 bool learn_remote_id(uint64_t id) {
     std::atomic<uint64_t>& newest = member.segment == nullptr ? own_remote_id : member.segment->newest_remote_id;
     const uint64_t before = newest.exchange(id, std::memory_order_acq_rel);
@@ -307,17 +308,14 @@ bool first_to_tell_of_nan() {
 }
 
 uint32_t ranks_here() {
-    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
+    const std::span<const JobProcess> processes = job_processes();
     uint32_t ranks = 0;
-    for (uint32_t i = 0; i < places; ++i) {
-        const int32_t rank = member.segment->processes[i].rank;
-        bool is_new = rank >= 0;
-        for (uint32_t before = 0; is_new && before < i; ++before) {
-            is_new = member.segment->processes[before].rank != rank;
-        }
-        ranks += is_new ? 1 : 0;
+    for (const JobProcess& process : processes) {
+        const int32_t rank = process.rank;
+        const auto has_rank = [rank](const JobProcess& other) { return other.rank == rank; };
+        ranks += rank >= 0 && std::none_of(processes.data(), &process, has_rank) ? 1 : 0;  // its first process
     }
-    return ranks != 0 ? ranks : 1;
+    return std::max(ranks, 1u);
 }
 
 void note_dump_written() {
@@ -328,21 +326,18 @@ void note_dump_written() {
 
 bool notice_dead(const JobProcess*& dead, bool asked_too) {
     dead = nullptr;
-    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
-    for (uint32_t i = 0; i < places; ++i) {
-        JobProcess& process = member.segment->processes[i];
-        JobState state = process.state.load(std::memory_order_acquire);
+    each_other([&](JobProcess& process, JobState state) {
         const bool counts = state == JobState::kRunning || (asked_too && state == JobState::kAskedToEnd);
-        if (i != member.place && counts && !here_and_alive(process) &&
-            process.state.compare_exchange_strong(state, JobState::kDead) && dead == nullptr) {
+        if (counts && !here_and_alive(process) && process.state.compare_exchange_strong(state, JobState::kDead) &&
+            dead == nullptr) {
             dead = &process;
         }
-    }
+    });
     return dead != nullptr;
 }
 
 bool is_asked_one_gone() {
-    return count_places([](const JobProcess& process, JobState state) {
+    return count_processes([](const JobProcess& process, JobState state) {
                return state == JobState::kAskedToEnd && !here_and_alive(process);
            }) != 0;
 }
@@ -350,31 +345,23 @@ bool is_asked_one_gone() {
 bool has_anyone_died() { return count_dead() > member.dead_before; }
 
 void claim_gone(bool (*write)(const JobProcess& process)) {
-    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
-    for (uint32_t i = 0; i < places; ++i) {
-        JobProcess& process = member.segment->processes[i];
-        const JobState state = process.state.load(std::memory_order_acquire);
+    each_other([write](JobProcess& process, JobState state) {
         uint32_t unclaimed = 0;
         const bool told = state == JobState::kAskedToEnd && !here_and_alive(process);
         const bool gone = state == JobState::kDead || state == JobState::kExited || told;
-        if (i != member.place && gone &&
-            process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
+        if (gone && process.claim.compare_exchange_strong(unclaimed, static_cast<uint32_t>(getpid()))) {
             write(process);
         }
-    }
+    });
 }
 
 void notice_replaced(bool (*was_replaced)(const JobProcess& process)) {
-    const uint32_t places = member.segment == nullptr ? 0 : used_places(*member.segment);
-    for (uint32_t i = 0; i < places; ++i) {
-        JobProcess& process = member.segment->processes[i];
-        JobState running = JobState::kRunning;
-        if (i != member.place && process.state.load(std::memory_order_acquire) == running &&
-            process.pid_namespace == member.pid_namespace && process_alive(process.pid, process.start_ticks) &&
-            was_replaced(process)) {
-            process.state.compare_exchange_strong(running, JobState::kExited);
+    each_other([was_replaced](JobProcess& process, JobState state) {
+        if (state == JobState::kRunning && process.pid_namespace == member.pid_namespace &&
+            process_alive(process.pid, process.start_ticks) && was_replaced(process)) {
+            process.state.compare_exchange_strong(state, JobState::kExited);
         }
-    }
+    });
 }
 
 JobState exchange_job_state(JobState state) {
@@ -428,7 +415,7 @@ bool begin_leaving() {
     // Comes before the files: a process that has changed its user or its root directory cannot reach one any more, but
     // leaves in order all the same.
     set_job_state(JobState::kExited);
-    return count_places([](const JobProcess& process, JobState state) {
+    return count_processes([](const JobProcess& process, JobState state) {
                return state == JobState::kRunning && here_and_alive(process);
            }) == 0;
 }
@@ -446,17 +433,15 @@ void leave_job(bool is_last) {
         return;
     }
     const bool ours = fstat(file.get(), &named) == 0 && named.st_ino == member.file.inode;
-    const uint32_t places = used_places(segment);
-    for (uint32_t i = 0; i < places; ++i) {
-        if (segment.processes[i].state.load(std::memory_order_acquire) != JobState::kExited) {
-            return;
-        }
-    }
-    if (segment.dumps_written.load(std::memory_order_relaxed) != 0) {
+    const std::span<const JobProcess> processes = job_processes();
+    const bool all_in_order = std::all_of(processes.begin(), processes.end(), [](const JobProcess& process) {
+        return process.state.load(std::memory_order_acquire) == JobState::kExited;
+    });
+    if (!all_in_order || segment.dumps_written.load(std::memory_order_relaxed) != 0) {
         return;
     }
-    for (uint32_t i = 0; i < places; ++i) {
-        remove_ring_at(segment.processes[i].ring_path);
+    for (const JobProcess& process : processes) {
+        remove_ring_at(process.ring_path);
     }
     if (ours) {
         unlinkat(dir.get(), member.file.name, 0);

@@ -1,6 +1,7 @@
 #include "requests.h"
 
 #include <atomic>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -153,13 +154,9 @@ void start_answering(format::RingHeader& header) {
     std::atomic_ref(header.dump_answers).store(1, std::memory_order_release);
 }
 
-bool take_outside_request(format::RingHeader& header, uint64_t& request) {
-    request = std::atomic_ref(header.dump_request).load(std::memory_order_acquire);
-    if (request == seen_request) {
-        return false;
-    }
-    seen_request = request;
-    return request != 0;
+uint64_t take_outside_request(format::RingHeader& header) {
+    const uint64_t request = std::atomic_ref(header.dump_request).load(std::memory_order_acquire);
+    return request != std::exchange(seen_request, request) ? request : 0;
 }
 
 void note_dump_begun(format::RingHeader& header) {

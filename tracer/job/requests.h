@@ -52,8 +52,8 @@ void leave_request_of_peer(const JobRequest& request);  // for a process without
 // Starts answering; whatever is in the header already does not count as a request.
 void start_answering(format::RingHeader& header);
 
-// True once per request: the word changed.
-bool take_outside_request(format::RingHeader& header, uint64_t& request);
+// The request, once: the word changed. 0 none.
+uint64_t take_outside_request(format::RingHeader& header);
 
 // Called around every dump, no matter who asked for it. `path`: null if it could not be written.
 void note_dump_begun(format::RingHeader& header);

@@ -23,4 +23,13 @@ struct Place {
 bool describe(const Memory& memory, const Runtime& runtime, uint64_t code, int32_t offset, char* file,
               size_t file_room_bytes, char* name, size_t name_room_bytes, Place& place);
 
+// Its parts. The line, from a code object's table; 0: none belongs to this instruction, or the table is damaged.
+int32_t line_of(const Memory& memory, LineTable kind, uint64_t table, uint64_t table_bytes, int32_t first_line,
+                int32_t offset);
+
+// A Python str as UTF-8. Bytes written without the NUL behind them; 0 with an empty text: no str that we understand
+// lies there.
+uint32_t copy_text_object(const Memory& memory, const Runtime& runtime, uint64_t object, char* out, size_t room_bytes,
+                          bool& cut);
+
 }  // namespace titan::tracer::python

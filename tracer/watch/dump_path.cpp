@@ -11,6 +11,7 @@
 #include "dump_path.h"
 
 #include <atomic>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -43,14 +44,9 @@ constinit HeldDump held{};
 // Who else must dump.
 enum class Notify { kNobody, kOtherNodes, kAll };
 
-struct Choice {
-    bool dumps;
-    Notify notify;
-};
-
 Answer take_own_request(Session& session, PendingDump& pending, uint32_t& covered);
-Choice choose_dump(const Session& session, Answer answer, uint64_t outside_request, const JobRequest* peer,
-                   PendingDump& pending);
+std::optional<Notify> choose_dump(const Session& session, Answer answer, uint64_t outside_request,
+                                  const JobRequest* peer, PendingDump& pending);
 bool must_write_held(const Session& session, Answer answer, DumpReason reason);
 void dump(Session& session, const PendingDump& pending, uint32_t covered, Notify notify);
 void write_held(Session& session);
@@ -61,29 +57,29 @@ void answer_requests(uint32_t covered, bool has_file);
 void serve_requests(Session& session) {
     PendingDump pending{};
     uint32_t covered = 0;
-    JobRequest peer{};
-    uint64_t outside_request = 0;
     const Answer answer = take_own_request(session, pending, covered);
+    const DumpReason own_reason = pending.reason;
+    JobRequest peer{};
     const bool peer_asked = next_request(peer);
-    const bool asked_outside = take_outside_request(*session.ring_file.header, outside_request);
+    const uint64_t outside_request = take_outside_request(*session.ring_file.header);
 
-    const DumpReason asked_for = pending.reason;
-    const Choice choice =
-        choose_dump(session, answer, asked_outside ? outside_request : 0, peer_asked ? &peer : nullptr, pending);
-    const bool writes_held = held.is && (choice.dumps || must_write_held(session, answer, asked_for));
-    if (writes_held || choice.dumps) {
+    const std::optional<Notify> dumps_and_notifies =
+        choose_dump(session, answer, outside_request, peer_asked ? &peer : nullptr, pending);
+    const bool dumps = dumps_and_notifies.has_value();
+    const bool writes_held = held.is && (dumps || must_write_held(session, answer, own_reason));
+    if (writes_held || dumps) {
         const DescriptorRoom room;
         if (writes_held) {
             write_held(session);
         }
-        if (choice.dumps) {
-            dump(session, pending, covered, choice.notify);
+        if (dumps) {
+            dump(session, pending, covered, *dumps_and_notifies);
         }
     }
-    if (!choice.dumps && answer != Answer::kNone) {
+    if (!dumps && answer != Answer::kNone) {
         answer_requests(covered, answer == Answer::kJoin);
     }
-    if (writes_held || choice.dumps || answer == Answer::kJoin || peer_asked) {
+    if (writes_held || dumps || answer == Answer::kJoin || peer_asked) {
         report_dead(session);
         dump_the_gone(session);
         if (!held.is) {
@@ -113,24 +109,25 @@ Answer take_own_request(Session& session, PendingDump& pending, uint32_t& covere
     return answer_to(session, pending);
 }
 
-// One dump answers all: that for this process's own request, or for a tool, or for another rank that dumps.
-Choice choose_dump(const Session& session, Answer answer, uint64_t outside_request, const JobRequest* peer,
-                   PendingDump& pending) {
+// One dump answers all: that for this process's own request, or for a tool, or for another rank that dumps. None: no
+// request deserves one.
+std::optional<Notify> choose_dump(const Session& session, Answer answer, uint64_t outside_request,
+                                  const JobRequest* peer, PendingDump& pending) {
     if (answer == Answer::kDump) {
-        return {true, tells_others(session, pending.reason) ? Notify::kAll : Notify::kNobody};
+        return tells_others(session, pending.reason) ? Notify::kAll : Notify::kNobody;
     }
     if (outside_request != 0) {
         pending = {DumpReason::kRequest, session.identity.rank, DumpReason::kRequest, {}};
         format_text(pending.detail, sizeof(pending.detail), "asked by titan-dump (pid %d)",
                     format::asker_of(outside_request));
         // Every rank of the node that is to dump was asked itself.
-        return {true, format::asks_other_nodes(outside_request) ? Notify::kOtherNodes : Notify::kNobody};
+        return format::asks_other_nodes(outside_request) ? Notify::kOtherNodes : Notify::kNobody;
     }
     if (peer != nullptr && !peer_joins_last_dump(session, *peer)) {
         pending = pending_of_peer(*peer);
-        return {true, Notify::kNobody};
+        return Notify::kNobody;
     }
-    return {false, Notify::kNobody};
+    return std::nullopt;
 }
 
 // Its turn has come; or there is no time to wait for it: the process is about to end, or somebody waits for a file.

@@ -2,9 +2,8 @@
 
 #include <string>
 
+#include "code_place.h"
 #include "fake_memory.h"
-#include "line_table.h"
-#include "object_text.h"
 
 using namespace titan::tracer::python;
 
