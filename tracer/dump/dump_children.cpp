@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/proc_thread.h"
+#include "children.h"
 #include "code_place.h"
 #include "control_group.h"
 #include "dump_meta.h"

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 
-#include "children.h"
-
 namespace titan::tracer {
 
 inline constexpr size_t kChildrenBytes = 64 << 10;

@@ -4,7 +4,6 @@
 #include "record_launch.h"
 #include "session.h"
 #include "thread_state.h"
-#include "tracer/graphs.h"
 #include "tracer/record.h"
 
 namespace titan::tracer {

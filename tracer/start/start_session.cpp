@@ -18,6 +18,7 @@
 #include "own_thread.h"
 #include "run_labels.h"
 #include "signals.h"
+#include "thread_state.h"
 #include "tick_work.h"
 #include "watch.h"
 

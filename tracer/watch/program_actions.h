@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <cstdint>
+
 #include "tracer/signal_actions.h"
 
 namespace titan::tracer {
