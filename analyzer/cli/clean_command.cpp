@@ -21,7 +21,6 @@
 #include "host/words.h"
 #include "journals.h"
 #include "rings.h"
-#include "verdict_name.h"
 
 namespace titan::analyzer {
 namespace {

@@ -12,9 +12,9 @@
 #include <memory>
 #include <sstream>
 
+#include "document.h"
 #include "host/json_value.h"
 #include "host/words.h"
-#include "json_schema.h"
 #include "rings.h"
 
 namespace titan::analyzer {
@@ -108,7 +108,7 @@ void add_hang_after(CommandLine& app, double& hang_after_s) {
         .not_negative();
 }
 
-LoadOptions CommonOptions::load_options() const {
+LoadOptions CommonOptions::load_options(bool with_journals) const {
     LoadOptions options;
     options.paths = paths;
     options.run = run;
@@ -117,6 +117,7 @@ LoadOptions CommonOptions::load_options() const {
         options.attempt = attempt;
     }
     options.start = start;
+    options.with_journals = with_journals;
     if (!no_rings) {
         options.ring_directories = ring_directories(ring_directory);
     }
@@ -173,20 +174,15 @@ void add_ranks(CommandLine& app, std::string& ranks) { app.option("--rank", rank
 
 int report_run_with_journals(const CommonOptions& common, const char* nothing,
                              const std::function<bool(const Run&, const Write& print, const Write& note)>& report) {
-    LoadOptions load = common.load_options();
-    load.with_journals = true;
-    const auto run = load_run(load);
-    if (!run) {
-        return fail(run.error().text());
-    }
+    const Run run = usable(load_run(common.load_options(true)));
     const Write note = [](const std::string& problem) { say("titan-analyze: {}\n", problem); };
     if (report(
-            *run, [](const std::string& text) { print_text(text); }, note)) {
+            run, [](const std::string& text) { print_text(text); }, note)) {
         return kExitHealthy;
     }
     const bool foreign =
-        !run->processes.empty() && std::all_of(run->processes.begin(), run->processes.end(),
-                                               [](const Process& one) { return one.source.is_flight_recorder; });
+        !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(),
+                                              [](const Process& one) { return one.source.is_flight_recorder; });
     say("titan-analyze: {}{}\n", nothing, foreign ? ": Flight Recorder files hold only calls" : "");
     return kExitFindings;
 }

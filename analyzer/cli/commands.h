@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "host/command_line.h"
 #include "host/listing.h"
 #include "host/output.h"
+#include "host/result.h"
 #include "load_run.h"
 #include "report.h"
 #include "summary.h"
@@ -33,7 +35,7 @@ struct CommonOptions {
     bool no_rings = false;
     std::string ring_directory;
 
-    LoadOptions load_options() const;
+    LoadOptions load_options(bool with_journals = false) const;
 };
 
 void add_path(CommandLine& app, CommonOptions& common);
@@ -42,18 +44,26 @@ void add_run(CommandLine& app, CommonOptions& common);
 void add_table_options(CommandLine& app, ListingOptions& tables, CommandOption json);
 void add_hang_after(CommandLine& app, double& hang_after_s);
 void add_ranks(CommandLine& app, std::string& ranks);
-// "3", "0-7,64", "1,3,...,511": ranks and ranges; empty is the empty set. False: it said what is wrong.
-bool parse_ranks(const std::string& text, std::set<int>& ranks, const char* option = "--rank");
+// Ends a command with exit status kExitUnusable; the message says what cannot be used.
+struct Unusable : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+template <typename T>
+T usable(Result<T> result) {
+    return result ? std::move(*result) : throw Unusable(result.error().text());
+}
 
-// "40", "40-42"; empty is no range. False: it said what is wrong, with an example of what `option` takes.
-bool parse_range(const char* option, const char* example, const std::string& text,
-                 std::optional<std::pair<uint64_t, uint64_t>>& range);
-// --by; empty leaves it as it is.
+// These throw Unusable. "3", "0-7,64", "1,3,...,511": ranks and ranges; empty is the empty set.
+std::set<int> parse_ranks(const std::string& text, const char* option = "--rank");
+// "40", "40-42"; empty is no range. `example`: of what `option` takes.
+std::optional<std::pair<uint64_t, uint64_t>> parse_range(const char* option, const char* example,
+                                                         const std::string& text);
+// --by; empty: `otherwise`.
 void add_by(CommandLine& app, std::string& by, const char* otherwise);
-bool parse_by(const std::string& text, SummaryBy& by);
+SummaryBy parse_by(const std::string& text, SummaryBy otherwise);
 // --steps, which was --step before.
 void add_steps(CommandLine& app, std::string& steps);
-bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps);
+std::optional<std::pair<int64_t, int64_t>> parse_steps(const std::string& text);
 
 // Loads a run with its journals and prints what `report` makes of it, notes on standard error; where that is nothing,
 // says `nothing`. Returns the exit status.

@@ -1,6 +1,4 @@
 // titan-analyze PATH...: the verdict.
-#include "finding.h"
-
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -10,15 +8,55 @@
 #include "commands.h"
 #include "diagnose.h"
 #include "discover.h"
+#include "document.h"
+#include "finding.h"
 #include "host/json_value.h"
 #include "host/words.h"
-#include "jobs_of_node.h"
-#include "json_schema.h"
 #include "one_line.h"
+#include "rings.h"
 #include "starts.h"
 
 namespace titan::analyzer {
 namespace {
+
+// --- The jobs whose rings lie on this node, for somebody who named no records, or none that are there.
+
+struct JobOfNode {
+    size_t alive = 0;
+    size_t ended = 0;
+    int64_t newest_ns = 0;
+    std::string directory;
+};
+
+// Says on stderr which jobs live here or left rings, and what to type for each; nothing where there is none.
+// One line, on the newest: who asked for a directory did not ask for the jobs of the node.
+void say_jobs_of_node(const RingDirectories& directories) {
+    std::map<std::string, JobOfNode> jobs;
+    for (const NodeRing& ring : list_rings(directories)) {
+        if (ring.problem.empty() && ring.rank >= 0) {
+            JobOfNode& job = jobs[ring.run];
+            ++(ring.liveness == Liveness::kAlive ? job.alive : job.ended);
+            job.newest_ns = std::max(job.newest_ns, ring.newest_ns);
+            job.directory = std::filesystem::path(ring.path).parent_path();
+        }
+    }
+    const auto newest = std::max_element(
+        jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.second.newest_ns < b.second.newest_ns; });
+    if (newest == jobs.end()) {
+        return;
+    }
+    const auto& [run, job] = *newest;
+    const std::string name = shell_quoted(printable(run));
+    const std::string others =
+        jobs.size() == 1 ? "" : fmt::format("; {}: titan-analyze rings", counted(jobs.size() - 1, "more job"));
+    if (job.alive != 0) {
+        say("titan-analyze: run {} lives on this node ({}); for dumps of now: titan-dump --job {}{}\n", printable(run),
+            counted(job.alive, "rank"), name, others);
+    } else {
+        say("titan-analyze: run {} ended on this node at {} and left {}: titan-analyze {} --run {}{}\n", printable(run),
+            date_text(job.newest_ns), counted(job.ended, "ring"), shell_quoted(printable(job.directory)), name, others);
+    }
+}
 
 struct DiagnoseArguments {
     CommonOptions common;

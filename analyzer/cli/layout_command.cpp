@@ -24,15 +24,12 @@ struct LayoutArguments {
 };
 
 int run_layout(const LayoutArguments& arguments) {
-    const auto run = load_run(arguments.common.load_options());
-    if (!run) {
-        return fail(run.error().text());
-    }
+    const Run run = usable(load_run(arguments.common.load_options()));
     const TextStyle style = terminal_style(arguments.tables);
     if (arguments.config) {
-        print_text(arguments.json ? config_json_report(*run) : config_report(*run, style));
+        print_text(arguments.json ? config_json_report(run) : config_report(run, style));
     } else {
-        print_text(arguments.json ? layout_json_report(*run) : layout_report(*run, style));
+        print_text(arguments.json ? layout_json_report(run) : layout_report(run, style));
     }
     return kExitHealthy;
 }

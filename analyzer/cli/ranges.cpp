@@ -36,49 +36,40 @@ bool parse_pair(std::string_view text, std::pair<Number, Number>& range) {
     return dash == std::string_view::npos || parse_number(text.substr(dash + 1), range.second);
 }
 
-bool refuse(const std::string& option, const std::string& wanted, const std::string& text) {
-    fail(option + " takes " + wanted + ", not '" + printable(text) + "'");
-    return false;
+[[noreturn]] void refuse(const std::string& option, const std::string& wanted, const std::string& text) {
+    throw Unusable(option + " takes " + wanted + ", not '" + printable(text) + "'");
 }
 
 template <typename Number>
-bool refuse_reversed(const std::string& option, const std::string& text, const std::pair<Number, Number>& range) {
-    fail(fmt::format("{} takes the smaller number of a range first, not '{}'; did you mean {}-{}?", option,
-                     printable(text), range.second, range.first));
-    return false;
+void refuse_reversed(const std::string& option, const std::string& text, const std::pair<Number, Number>& range) {
+    if (range.second < range.first) {
+        throw Unusable(fmt::format("{} takes the smaller number of a range first, not '{}'; did you mean {}-{}?",
+                                   option, printable(text), range.second, range.first));
+    }
 }
 
 }  // namespace
 
-bool parse_range(const char* option, const char* example, const std::string& text,
-                 std::optional<std::pair<uint64_t, uint64_t>>& range) {
+std::optional<std::pair<uint64_t, uint64_t>> parse_range(const char* option, const char* example,
+                                                         const std::string& text) {
     std::pair<uint64_t, uint64_t> numbers;
     if (text.empty()) {
-        return true;
+        return std::nullopt;
     }
     if (!parse_pair(text, numbers)) {
-        return refuse(option, std::string("a number or a range such as ") + example, text);
+        refuse(option, std::string("a number or a range such as ") + example, text);
     }
-    if (numbers.second < numbers.first) {
-        return refuse_reversed(option, text, numbers);
-    }
-    range = numbers;
-    return true;
+    refuse_reversed(option, text, numbers);
+    return numbers;
 }
 
-bool parse_steps(const std::string& text, std::optional<std::pair<int64_t, int64_t>>& steps) {
-    std::optional<std::pair<uint64_t, uint64_t>> range;
-    if (!parse_range("--steps", "10-12", text, range)) {
-        return false;
-    }
-    if (range) {
-        steps = {static_cast<int64_t>(range->first), static_cast<int64_t>(range->second)};
-    }
-    return true;
+std::optional<std::pair<int64_t, int64_t>> parse_steps(const std::string& text) {
+    return parse_range("--steps", "10-12", text);
 }
 
-bool parse_ranks(const std::string& text, std::set<int>& ranks, const char* option) {
-    const auto refuse_ranks = [&] { return refuse(option, "ranks and ranges such as 3 or 0-7,64", text); };
+std::set<int> parse_ranks(const std::string& text, const char* option) {
+    const auto refuse_ranks = [&] { refuse(option, "ranks and ranges such as 3 or 0-7,64", text); };
+    std::set<int> ranks;
     int last = -1;
     int step = 0;
     bool between = false;
@@ -92,13 +83,11 @@ bool parse_ranks(const std::string& text, std::set<int>& ranks, const char* opti
         }
         std::pair<int, int> range;
         if (!parse_pair(part, range) || range.first < 0 || range.second > kMostRanks) {
-            return refuse_ranks();
+            refuse_ranks();
         }
-        if (range.second < range.first) {
-            return refuse_reversed(option, text, range);
-        }
+        refuse_reversed(option, text, range);
         if (between && (range.first <= last || (range.first - last) % step != 0)) {
-            return refuse_ranks();
+            refuse_ranks();
         }
         for (int rank = between ? last : range.first; rank < range.first; rank += step) {
             ranks.insert(rank);
@@ -110,33 +99,25 @@ bool parse_ranks(const std::string& text, std::set<int>& ranks, const char* opti
         last = range.second;
         between = false;
     }
-    return between ? refuse_ranks() : true;
+    if (between) {
+        refuse_ranks();
+    }
+    return ranks;
 }
 
 void add_by(CommandLine& app, std::string& by, const char* otherwise) {
     app.option("--by", by, fmt::format("a row for each rank, host, role or communicator (default: {})", otherwise));
 }
 
-bool parse_by(const std::string& text, SummaryBy& by) {
-    constexpr auto kGroups =
-        std::to_array<std::pair<const char*, SummaryBy>>({{"role", SummaryBy::kRole},
-                                                          {"rank", SummaryBy::kRank},
-                                                          {"host", SummaryBy::kHost},
-                                                          {"communicator", SummaryBy::kCommunicator}});
-    std::vector<std::string> names;
-    for (const auto& [name, group] : kGroups) {
-        if (text == name) {
-            by = group;
-        }
-        names.emplace_back(name);
-    }
-    if (text.empty() || std::find(names.begin(), names.end(), text) != names.end()) {
-        return true;
+SummaryBy parse_by(const std::string& text, SummaryBy otherwise) {
+    static const std::vector<std::string> names = {"role", "rank", "host", "communicator"};  // as in SummaryBy
+    const auto found = std::find(names.begin(), names.end(), text);
+    if (text.empty() || found != names.end()) {
+        return text.empty() ? otherwise : static_cast<SummaryBy>(found - names.begin());
     }
     const std::string near = nearest_word(text, names);
-    fail(fmt::format("--by takes {}, not '{}'{}", fmt::join(names, ", "), printable(text),
-                     near.empty() ? std::string() : "; did you mean " + near + "?"));
-    return false;
+    throw Unusable(fmt::format("--by takes {}, not '{}'{}", fmt::join(names, ", "), printable(text),
+                               near.empty() ? std::string() : "; did you mean " + near + "?"));
 }
 
 }  // namespace titan::analyzer

@@ -4,18 +4,210 @@
 #include <memory>
 #include <span>
 
-#include "built_in_page.h"
 #include "commands.h"
 #include "diagnose.h"
 #include "diagnosis_document.h"
+#include "document.h"
+#include "evidence.h"
+#include "finding.h"
+#include "goodput.h"
 #include "host/file_bytes.h"
+#include "host/json_value.h"
+#include "host/result.h"
 #include "host/words.h"
-#include "page_data.h"
-#include "page_html.h"
-#include "read_attempts.h"
+#include "late_ranks.h"
+#include "page_sections.h"
+#include "report_parts.h"
+#include "run.h"
+#include "run_text.h"
+#include "summary_report.h"
 
 namespace titan::analyzer {
 namespace {
+
+// --- The page of the HTML report that this program carries.
+
+// Empty where it was built without one (the option -Dpage).
+std::string_view built_in_page() {
+#ifdef TITAN_PAGE
+    return
+#include TITAN_PAGE
+        ;
+#else
+    return {};
+#endif
+}
+
+// --- All that the HTML report shows, as one JSON value. What it says of a run comes from the rungs below: here it is
+// chosen, folded where ranks are alike, and cut where the page of a thousand ranks would grow beyond some megabytes.
+
+// The version of what page_data() gives.
+inline constexpr int kPageSchema = 2;
+
+struct PageOptions {
+    DiagnoseOptions diagnose;
+    std::string version;  // of titan-analyze
+    std::string input;    // the records, as named on a command line and quoted for the shell
+    // All attempts of the run, oldest first, when the one that is looked at is read already.
+    std::function<std::vector<AttemptTimes>(const AttemptTimes& of_run)> attempts;
+};
+
+Json run_json(const Run& run) {
+    Json labels = Json::array();
+    for (const auto& [key, value] : shared_labels(run)) {
+        labels.push_back({{"name", key}, {"value", value}});
+    }
+    int64_t newest_ns = 0;
+    for (const Process& process : run.processes) {
+        newest_ns = std::max(newest_ns, newest_moment_ns(process));
+    }
+    return {{"id", run.id},
+            {"attempt", run.attempt},
+            {"world_size", run.world_size},
+            {"ranks", run.ranks.size()},
+            {"missing", rank_ranges(run.missing_ranks)},
+            {"hosts", run.hosts.size()},
+            {"newest_realtime_ns", newest_ns},
+            {"labels", std::move(labels)}};
+}
+
+// In the order of the document's findings: what a link to one of them is made of, and what to filter by.
+Json findings_json(const Diagnosis& diagnosis) {
+    Json list = Json::array();
+    for (const Finding& finding : diagnosis.findings) {
+        list.push_back({{"kind", name_of(finding.kind)},
+                        {"confidence", name_of(finding.confidence)},
+                        {"ranks", rank_ranges(finding.ranks)},
+                        {"victims", rank_ranges(finding.victims)},
+                        {"hangs", finding.hangs},
+                        {"meaning", row_of(finding.kind).meaning},
+                        {"remedy", finding.remedy()}});
+    }
+    return list;
+}
+
+Json gaps_json(const Run& run, const Diagnosis& diagnosis, const std::vector<std::string>& problems) {
+    Json list = Json::array();
+    for (const Warning& warning : diagnosis.warnings) {
+        list.push_back({{"kind", name_of(warning.kind)},
+                        {"meaning", row_of(warning.kind).meaning},
+                        {"ranks", rank_ranges(warning.ranks)},
+                        {"text", warning.summary}});
+    }
+    for (const std::string& seen : observing_texts(run)) {
+        list.push_back({{"kind", "budget"}, {"meaning", ""}, {"ranks", ""}, {"text", seen}});
+    }
+    for (const std::string& problem : problems) {
+        list.push_back({{"kind", "journal"}, {"meaning", ""}, {"ranks", ""}, {"text", problem}});
+    }
+    return list;
+}
+
+Json goodput_section(const std::vector<AttemptTimes>& attempts) {
+    return attempts.empty() ? nothing_because("no attempt has a record of titantrace") : goodput_json(attempts);
+}
+
+// docs/use/report.md says what is in it. A section without content has the reason as "none".
+Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& options) {
+    // Records are opened once for all sections that read them.
+    Symbols symbols(Symbols::Search::kNearby);
+    RecordReader reader(run, symbols);
+    SummaryOptions sums;
+    sums.by_size = true;
+    Summary summary(run, sums);
+    StepMetrics metrics;
+    AttemptReader times(run, nullptr);
+    std::map<const Process*, ProcessStacks> stacks_of;
+    reader.visit_all({}, [&](const ProcessRecords& records) {
+        summary.add(records);
+        if (records.process().source.is_flight_recorder) {
+            return;  // calls alone
+        }
+        metrics.add(records);
+        times.add(records);
+        if (!records.process().source.is_journal) {
+            stacks_of[&records.process()] = records.stacks();
+        }
+    });
+    std::vector<ProcessStacks> stacks;
+    for (const Process& process : run.processes) {
+        const auto read = stacks_of.find(&process);
+        stacks.push_back(read != stacks_of.end() ? std::move(read->second) : reader.stacks(process));
+    }
+    const std::vector<AttemptTimes> attempts = options.attempts(times.times());
+    const Evidence evidence(run, options.diagnose);
+    const auto [timing, slow] = slowness_of(run);
+
+    Json json;
+    json["schema"] = kPageSchema;
+    json["version"] = options.version;
+    json["run"] = run_json(run);
+    json["document"] = document_json(run, advised_document(run, diagnosis, options.input));
+    json["findings"] = findings_json(diagnosis);
+    json["gaps"] = gaps_json(run, diagnosis, reader.problems());
+    json["ranks"] = ranks_section(run);
+    json["calls"] = calls_section(run);
+    json["waits"] = waits_section(evidence);
+    json["around"] = around_section(evidence, diagnosis.clocks, diagnosis.findings);
+    json["lateness"] = lateness_section(timing, slow);
+    json["durations"] = durations_section(summary);
+    json["sizes"] = sizes_section(summary);
+    json["steps"] = steps_section(run);
+    json["metrics"] = metrics_section(metrics);
+    json["stacks"] = stacks_section(stacks, symbols.problems());
+    json["goodput"] = goodput_section(attempts);
+    json["health"] = health_section(run);
+    return json;
+}
+
+// --- The HTML report: a page that is built once (page/ in the tree), with the data of a run put into it.
+
+// page/src/page.html has each of them once.
+constexpr std::string_view kDataPlace = "@REPORT_DATA@";
+constexpr std::string_view kTextPlace = "@REPORT_TEXT@";
+
+// JSON has '<' inside of texts only.
+std::string script_safe(const std::string& json) {
+    std::string safe;
+    safe.reserve(json.size() + json.size() / 64);
+    for (const char c : json) {
+        if (c == '<') {
+            safe += "\\u003c";
+        } else {
+            safe += c;
+        }
+    }
+    return safe;
+}
+
+std::string html_escaped(std::string_view text) {
+    std::string escaped;
+    for (const char c : text) {
+        switch (c) {
+            case '<': escaped += "&lt;"; break;
+            case '>': escaped += "&gt;"; break;
+            case '&': escaped += "&amp;"; break;
+            default: escaped += c;
+        }
+    }
+    return escaped;
+}
+
+// The page with its two places filled: the data, and the report as text for a browser that runs no scripts. Nothing in
+// either can end the element that it is in. Error: this is no page of ours.
+Result<std::string> page_html(std::string_view page, const Json& data, std::string_view text) {
+    const size_t data_at = page.find(kDataPlace);
+    const size_t text_at = page.find(kTextPlace);
+    if (data_at == std::string_view::npos || text_at == std::string_view::npos || text_at > data_at) {
+        return Error(fmt::format("is no page of titantrace: it has no place for {} and {}", kTextPlace, kDataPlace));
+    }
+    std::string html(page.substr(0, text_at));
+    html += html_escaped(printable(text, Keep::kOwnLines));
+    html += page.substr(text_at + kTextPlace.size(), data_at - text_at - kTextPlace.size());
+    html += script_safe(data.dump());
+    html += page.substr(data_at + kDataPlace.size());
+    return html;
+}
 
 constexpr const char* kReportFooter =
     R"(One HTML file that needs no network and no server: the verdict with its evidence, who is where, the wait-for
@@ -62,20 +254,10 @@ int run_report(ReportArguments& arguments) {
     if (arguments.html && arguments.json) {
         return fail("--html and --json: one of them");
     }
-    Result<std::string> page = std::string();
-    if (!arguments.json) {
-        page = page_of(arguments);
-        if (!page) {
-            return fail(page.error().text());
-        }
-    }
-    LoadOptions load = arguments.common.load_options();
+    const std::string page = arguments.json ? "" : usable(page_of(arguments));
+    LoadOptions load = arguments.common.load_options(true);
     load.witnesses_alone = true;
-    load.with_journals = true;
-    auto run = load_run(load);
-    if (!run) {
-        return fail(run.error().text());
-    }
+    Run run = usable(load_run(load));
     const TextStyle style = command_line_style(arguments.common);
     PageOptions& options = arguments.options;
     options.version = TITAN_VERSION;
@@ -85,14 +267,14 @@ int run_report(ReportArguments& arguments) {
                                             [](const std::string& why) { say("titan-analyze: {}\n", why); });
         return attempts ? *attempts : std::vector<AttemptTimes>{of_run};
     };
-    const Diagnosis diagnosis = diagnose_worlds(*run, options.diagnose);
-    Json data = page_data(*run, diagnosis, options);
+    const Diagnosis diagnosis = diagnose_worlds(run, options.diagnose);
+    Json data = page_data(run, diagnosis, options);
     if (arguments.json) {
         print_text(data.dump(2) + "\n");
         return kExitHealthy;
     }
     data.make_printable();
-    const auto html = page_html(*page, data, text_report(*run, diagnosis, {.input = style.input}));
+    const auto html = page_html(page, data, text_report(run, diagnosis, {.input = style.input}));
     if (!html) {
         return fail(html.error().within(printable(arguments.page)).text());
     }
@@ -100,7 +282,7 @@ int run_report(ReportArguments& arguments) {
         return fail(error->within(printable(arguments.into)).text());
     }
     print("{}: {} of {}, {:.1f} MB; open it in a browser\n", printable(arguments.into),
-          counted(diagnosis.findings.size(), "finding"), counted(run->processes.size(), "rank"),
+          counted(diagnosis.findings.size(), "finding"), counted(run.processes.size(), "rank"),
           static_cast<double>(html->size()) * 1e-6);
     return kExitHealthy;
 }

@@ -29,13 +29,9 @@ struct ShowArguments {
 };
 
 int run_show(ShowArguments& arguments) {
-    if (!parse_ranks(arguments.ranks, arguments.options.ranks)) {
-        return kExitUnusable;
-    }
-    if (!parse_range("--seq", "40-42", arguments.sequences, arguments.options.sequences) ||
-        !parse_steps(arguments.steps, arguments.options.steps)) {
-        return kExitUnusable;
-    }
+    arguments.options.ranks = parse_ranks(arguments.ranks);
+    arguments.options.sequences = parse_range("--seq", "40-42", arguments.sequences);
+    arguments.options.steps = parse_steps(arguments.steps);
     const ShowOptions& options = arguments.options;
     const bool is_journaled = options.is_journaled();
     if (options.kind() != RecordKind::kCollective &&
@@ -46,21 +42,16 @@ int run_show(ShowArguments& arguments) {
             "--health-extremes list no such calls: of the filters only --rank and --last apply, and --steps to what "
             "the journal has");
     }
-    LoadOptions load = arguments.common.load_options();
-    load.with_journals = is_journaled;
-    const auto run = load_run(load);
-    if (!run) {
-        return fail(run.error().text());
-    }
+    const Run run = usable(load_run(arguments.common.load_options(is_journaled)));
     const auto is_digest = [](const Process& process) { return process.source.is_digest; };
-    if (!run->processes.empty() && std::all_of(run->processes.begin(), run->processes.end(), is_digest)) {
+    if (!run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(), is_digest)) {
         return fail("digests do not hold all calls in full: show the dumps");
     }
-    const Shown shown = show(*run, arguments.options, [](const std::string& line) { print_text(line); });
+    const Shown shown = show(run, arguments.options, [](const std::string& line) { print_text(line); });
     for (const std::string& note : shown.notes) {
         say("titan-analyze: {}\n", note);
     }
-    for (const Warning& warning : run->warnings) {
+    for (const Warning& warning : run.warnings) {
         if (warning.kind == WarningKind::kDamagedFile) {
             say("titan-analyze: {}\n", warning.summary);
         }

@@ -1,7 +1,10 @@
 // titan-analyze sql: questions in SQL over the records of a run.
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -14,10 +17,113 @@
 #include "database.h"
 #include "host/json_value.h"
 #include "host/listing.h"
-#include "rows_output.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {
+
+// --- The rows of a query, for people or as JSON Lines, as they come.
+
+class RowsOutput {
+  public:
+    // Calls write(text) with whole lines.
+    RowsOutput(Listing::Write write, bool json, const ListingOptions& table)
+        : write_(std::move(write)), json_(json), table_(table) {}
+
+    QueryOutput query_output();
+    void finish();
+    size_t rows() const { return rows_; }  // of the newest statement
+
+  private:
+    void begin(const std::vector<std::string>& names);
+    void begin_listing(const std::vector<Json>& first);
+    void add(const std::vector<Json>& values);
+
+    Listing::Write write_;
+    bool json_;
+    ListingOptions table_;
+    std::vector<std::string> names_;
+    std::unique_ptr<Listing> listing_;  // from the first row on
+    size_t listings_ = 0;
+    size_t rows_ = 0;
+};
+
+constexpr size_t kRowsOfAPart = 1000;  // columns are as wide as what is in so many rows
+
+// As exact as people read: "2.5", "1234567.891", "1.5e-07".
+std::string real_text(double value) {
+    if (!std::isfinite(value) || value == 0 || std::abs(value) >= 1e15 || std::abs(value) < 1e-3) {
+        return fmt::format("{:.6g}", value);
+    }
+    std::string text = fmt::format("{:.3f}", value);
+    text.erase(text.find_last_not_of('0') + 1);
+    return text.ends_with('.') ? text.substr(0, text.size() - 1) : text;
+}
+
+std::string cell_text(const Json& value, bool csv) {
+    if (const auto integer = value.integer()) {
+        return std::to_string(*integer);
+    }
+    if (const auto number = value.number()) {
+        return csv ? fmt::format("{}", *number) : real_text(*number);
+    }
+    const auto text = value.text();
+    return text ? printable(*text) : csv ? "" : "-";
+}
+
+QueryOutput RowsOutput::query_output() {
+    return {[this](const std::vector<std::string>& names) { begin(names); },
+            [this](const std::vector<Json>& values) { add(values); }};
+}
+
+void RowsOutput::finish() {
+    if (listing_ != nullptr) {
+        listing_->end_part();
+        listing_->finish();
+        listing_.reset();
+    }
+}
+
+void RowsOutput::begin(const std::vector<std::string>& names) {
+    finish();
+    names_ = names;
+    rows_ = 0;
+}
+
+// Text stands on the left, numbers on the right, as the first row has them.
+void RowsOutput::begin_listing(const std::vector<Json>& first) {
+    std::vector<ListColumn> columns;
+    for (size_t i = 0; i < names_.size(); ++i) {
+        columns.push_back({printable(names_[i]), 0, !first[i].text()});
+    }
+    check_sort({columns}, table_);
+    if (++listings_ > 1) {
+        write_("\n");
+    }
+    listing_ = std::make_unique<Listing>(std::move(columns), 0, write_, table_);
+}
+
+void RowsOutput::add(const std::vector<Json>& values) {
+    ++rows_;
+    if (json_) {
+        Json row = Json::object();
+        for (size_t i = 0; i < values.size(); ++i) {
+            row.add_member(names_[i], values[i]);
+        }
+        write_(row.dump() + "\n");
+        return;
+    }
+    if (listing_ == nullptr) {
+        begin_listing(values);
+    }
+    std::vector<std::string> cells;
+    std::transform(values.begin(), values.end(), std::back_inserter(cells),
+                   [this](const Json& value) { return cell_text(value, table_.csv); });
+    listing_->add(std::move(cells));
+    if (rows_ % kRowsOfAPart == 0) {
+        listing_->end_part();
+    }
+}
 
 constexpr const char* kSqlFooter =
     R"(The records of the run are tables of SQLite: calls, markers, parts, ranks, findings and others, from any
@@ -150,23 +256,12 @@ Result<std::string> query_of(SqlArguments& arguments) {
 }
 
 int run_sql(SqlArguments& arguments) {
-    Result<std::string> query = std::string();
-    if (!arguments.interactive && !arguments.tables) {
-        query = query_of(arguments);
-        if (!query) {
-            return fail(query.error().text());
-        }
-    }
-    LoadOptions load = arguments.common.load_options();
-    load.with_journals = true;
-    const auto run = load_run(load);
-    if (!run) {
-        return fail(run.error().text());
-    }
-    Database database(*run, arguments.limits);
+    const std::string query = arguments.interactive || arguments.tables ? "" : usable(query_of(arguments));
+    const Run run = usable(load_run(arguments.common.load_options(true)));
+    Database database(run, arguments.limits);
     return arguments.tables        ? list_tables(database, arguments)
            : arguments.interactive ? run_interactively(database, arguments)
-                                   : run_query(database, *query, arguments);
+                                   : run_query(database, query, arguments);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "commands.h"
-#include "folded_stacks.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
 #include "records.h"
@@ -84,31 +83,25 @@ int fold(const Arguments& arguments, const Run& run, const std::set<int>& ranks)
 }
 
 int run_stacks(const Arguments& arguments) {
-    std::set<int> ranks;
-    if (!parse_ranks(arguments.ranks, ranks)) {
-        return kExitUnusable;
-    }
-    const auto run = load_run(arguments.common.load_options());
-    if (!run) {
-        return fail(run.error().text());
-    }
+    const std::set<int> ranks = parse_ranks(arguments.ranks);
+    const Run run = usable(load_run(arguments.common.load_options()));
     if (!arguments.folded.empty()) {
-        return fold(arguments, *run, ranks);
+        return fold(arguments, run, ranks);
     }
     if (arguments.diff_rank >= 0) {
         return fail("--diff-rank needs --folded FILE");
     }
     Symbols symbols(Symbols::Search::kEverywhere);
-    RecordReader reader(*run, symbols);
+    RecordReader reader(run, symbols);
     std::vector<ProcessStacks> all;
-    for (const Process& process : run->processes) {
+    for (const Process& process : run.processes) {
         if (ranks.empty() || ranks.contains(process.rank)) {
             all.push_back(reader.stacks(process));
         }
     }
     if (all.empty()) {
         say("titan-analyze: no record of {}; there are {}\n", ranks_text({ranks.begin(), ranks.end()}),
-            ranks_text(run->ranks));
+            ranks_text(run.ranks));
         return kExitFindings;
     }
     StacksView view = arguments.view;

@@ -48,21 +48,16 @@ struct StragglerArguments {
 
 int run_stragglers(StragglerArguments& arguments) {
     StragglerOptions& options = arguments.options;
-    std::optional<std::pair<int64_t, int64_t>> steps;
-    if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, steps) ||
-        !parse_by(arguments.by, options.by)) {
-        return kExitUnusable;
-    }
-    auto run = load_run(arguments.common.load_options());
-    if (!run) {
-        return fail(run.error().text());
-    }
-    if (steps && !keep_steps(*run, *steps)) {
+    options.ranks = parse_ranks(arguments.ranks);
+    options.by = parse_by(arguments.by, options.by);
+    const auto steps = parse_steps(arguments.steps);
+    Run run = usable(load_run(arguments.common.load_options()));
+    if (steps && !keep_steps(run, *steps)) {
         return fail("--steps: none of these steps is on record (titan_step marks steps)");
     }
-    const auto [timing, slow] = slowness_of(*run);
-    print_text(arguments.json ? straggler_json(*run, timing, slow, options.ranks)
-                              : straggler_report(*run, timing, slow, options, terminal_style(arguments.tables)));
+    const auto [timing, slow] = slowness_of(run);
+    print_text(arguments.json ? straggler_json(run, timing, slow, options.ranks)
+                              : straggler_report(run, timing, slow, options, terminal_style(arguments.tables)));
     return any_late(timing) || !slow.causes.empty() ? kExitFindings : kExitHealthy;
 }
 

@@ -8,15 +8,133 @@
 #include <utility>
 #include <vector>
 
-#include "brief_report.h"
 #include "commands.h"
-#include "goodput_report.h"
+#include "goodput.h"
 #include "host/words.h"
-#include "read_attempts.h"
+#include "phases.h"
+#include "records.h"
+#include "step_metrics.h"
+#include "summary.h"
 #include "summary_report.h"
 
 namespace titan::analyzer {
 namespace {
+
+// --- What a run did, in three lines: its steps, its longest spans, its metrics.
+
+constexpr size_t kMostNames = 4;
+constexpr double kMuchLonger = 1.2;
+
+// "30 steps of 13 ms on average (99th percentile 34 ms) on 2 ranks; 35.4% of the time was training".
+std::string steps_line(const Summary& summary, const AttemptTimes& times) {
+    for (const SummaryRow* row : summary.rows()) {
+        if (row->kind != PartKind::kStep || row->values.count() == 0) {
+            continue;
+        }
+        const std::string what = row->name == kMarkedStep && times.first_step != kNoStep
+                                     ? counted(static_cast<uint64_t>(times.newest_step - times.first_step + 1), "step")
+                                     : counted(row->values.count() / row->of_rank.size(), row->name);
+        std::string text =
+            fmt::format("{} of {} on average (99th percentile {}) on {}", what, fine_duration_text(row->values.mean()),
+                        fine_duration_text(row->values.quantile(0.99)), many_counted(row->of_rank.size(), "rank"));
+        if (const double share = goodput_of({times}).share(); times.first_step != kNoStep && share > 0) {
+            text += fmt::format("; {:.1f}% of the time was training", 100 * share);
+        }
+        return text;
+    }
+    return {};
+}
+
+// The step itself, or what holds several: no part of it.
+bool holds_steps(std::string_view span) {
+    const std::string_view phase = phase_of(span);
+    return phase == "training_single_iteration" || phase == "training_loop" || phase == "epoch" ||
+           phase == "application";
+}
+
+// "longest spans of a step: forward 20 ms on average, data 17 ms (rank 1: 30 ms)". A rank that takes longer than the
+// others may wait in there: whose fault that is, the verdict says.
+std::string spans_line(const Summary& summary) {
+    std::string text;
+    size_t told = 0;
+    for (const SummaryRow* row : summary.rows()) {  // the largest sum first
+        if (row->kind != PartKind::kSpan || row->in_steps_ns <= 0 || holds_steps(row->name) || ++told > kMostNames) {
+            continue;
+        }
+        text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ", row->name,
+                            fine_duration_text(row->values.mean()));
+        text += told == 1 ? " on average" : "";
+        const int rank = row->highest_rank();
+        const double highest_ns = rank < 0 ? 0 : row->of_rank.at(rank).mean();
+        text += highest_ns > kMuchLonger * row->values.mean()
+                    ? fmt::format(" (rank {}: {})", rank, fine_duration_text(highest_ns))
+                    : "";
+    }
+    return text;
+}
+
+// "newest metrics: loss 2.71, lr 0.001; not finite: loss in step 20 on rank 0".
+std::string metrics_line(const StepMetrics& metrics) {
+    struct Bad {
+        int64_t step;
+        std::vector<int> ranks;
+    };
+    std::map<std::string, double> newest;
+    std::map<std::string, Bad> bad;  // as it was first
+    for (const StepMetric& metric : metrics.joined()) {
+        const std::string name = in_role(metric.role, metric.name);
+        if (metric.has_value) {
+            newest[name] = metric.value;
+        }
+        if (!metric.not_finite.empty()) {
+            bad.emplace(name, Bad{metric.step, metric.not_finite});
+        }
+    }
+    std::string text;
+    size_t told = 0;
+    for (const auto& [name, value] : newest) {
+        if (told++ < kMostNames) {
+            text += fmt::format("{}{} {}", text.empty() ? "newest metrics: " : ", ", name, number_text(value));
+        }
+    }
+    text += told > kMostNames ? fmt::format(" and {} more", told - kMostNames) : "";
+    told = 0;
+    for (const auto& [name, first] : bad) {
+        if (told++ < kMostNames) {
+            text += fmt::format("{}{} in step {} on {}", told == 1 ? "; not finite: " : ", ", name, first.step,
+                                ranks_text(first.ranks));
+        }
+    }
+    return text + (told > kMostNames ? fmt::format(" and {} more", told - kMostNames) : "");
+}
+
+// Sums up these ranks, or all if none is given, without lines that have nothing on record. Calls note(problem) for each
+// record that could not be read.
+std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks, const Write& note,
+                                     const ReadProgress& progress) {
+    Symbols symbols(Symbols::Search::kNearby);
+    RecordReader reader(run, symbols);
+    Summary summary(run, {});
+    StepMetrics metrics;
+    AttemptReader times(run, nullptr);
+    const auto add = [&](const ProcessRecords& records) {
+        summary.add(records);
+        if (!records.process().source.is_flight_recorder) {
+            metrics.add(records);
+            times.add(records);
+        }
+    };
+    reader.visit_all(ranks, add, progress);
+    for (const std::string& problem : reader.problems()) {
+        note(problem);
+    }
+    if (const std::string left_out = metrics.left_out(); !left_out.empty()) {
+        note(left_out);
+    }
+    std::vector<std::string> lines = {steps_line(summary, times.times()), spans_line(summary), metrics_line(metrics)};
+    std::erase(lines, "");
+    return lines;
+}
 
 constexpr const char* kSummaryFooter =
     R"(One row for the steps, one for each span by name, and one for the calls of NCCL by operation and role of their
@@ -84,27 +202,23 @@ bool print_brief(const Run& run, const std::set<int>& ranks, const Write& print,
 }
 
 int run_goodput(const CommonOptions& common, const SummaryReportOptions& options, const std::string& session) {
-    const auto attempts =
+    const std::vector<AttemptTimes> attempts = usable(
         read_attempts(common.load_options(), {.ranks = options.ranks, .session = session, .progress = options.progress},
-                      [](const std::string& why) { say("titan-analyze: {}\n", why); });
-    if (!attempts) {
-        return fail(attempts.error().text());
-    }
-    if (attempts->empty()) {
+                      [](const std::string& why) { say("titan-analyze: {}\n", why); }));
+    if (attempts.empty()) {
         say("titan-analyze: no attempt has a record of ours{}\n",
             session.empty() ? "" : " and says this session_tag (titantrace.label)");
         return kExitFindings;
     }
-    report_goodput(*attempts, options.json, options.table, print_text);
+    report_goodput(attempts, options.json, options.table, print_text);
     return kExitHealthy;
 }
 
 int run_summary(SummaryArguments& arguments) {
     SummaryReportOptions& options = arguments.options;
-    if (!parse_ranks(arguments.ranks, options.ranks) || !parse_steps(arguments.steps, options.what.steps.range) ||
-        !parse_by(arguments.by, options.what.by)) {
-        return kExitUnusable;
-    }
+    options.ranks = parse_ranks(arguments.ranks);
+    options.what.steps.range = parse_steps(arguments.steps);
+    options.what.by = parse_by(arguments.by, options.what.by);
     options.progress = progress_bar("summing up", "ranks");
     if (arguments.goodput || !arguments.session.empty()) {
         return run_goodput(arguments.common, options, arguments.session);

@@ -15,13 +15,11 @@
 #include "commands.h"
 #include "diagnose.h"
 #include "diagnosis_document.h"
-#include "dump_head.h"
 #include "host/node_rings.h"
 #include "host/timed_commands.h"
 #include "host/words.h"
 #include "new_dumps.h"
 #include "one_line.h"
-#include "verdict_files.h"
 
 namespace titan::analyzer {
 namespace {

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "commands.h"
-#include "edited_calls.h"
 #include "host/words.h"
 #include "whatif_report.h"
 
@@ -42,51 +41,36 @@ struct WhatIfArguments {
     bool json = false;
 };
 
-// False: it said what is wrong.
-bool read_edits(const Run& run, const WhatIfArguments& arguments, std::vector<CallEdit>& edits) {
-    std::set<int> chosen, alive;
-    if (!parse_ranks(arguments.ranks, chosen) || !parse_ranks(arguments.alive, alive, "--alive")) {
-        return false;
-    }
+std::vector<CallEdit> read_edits(const Run& run, const WhatIfArguments& arguments) {
+    const std::set<int> chosen = parse_ranks(arguments.ranks);
     const std::vector<int> ranks(chosen.begin(), chosen.end());
+    std::vector<CallEdit> edits;
     for (const auto& [kind, texts] : {std::pair(CallEdit::Kind::kRemove, &arguments.remove),
                                       std::pair(CallEdit::Kind::kInsert, &arguments.insert)}) {
         for (const std::string& text : *texts) {
-            const Result<std::vector<CallEdit>> read = read_call_edits(run, kind, ranks, text);
-            if (!read) {
-                fail(read.error().text());
-                return false;
-            }
-            edits.insert(edits.end(), read->begin(), read->end());
+            const std::vector<CallEdit> read = usable(read_call_edits(run, kind, ranks, text));
+            edits.insert(edits.end(), read.begin(), read.end());
         }
     }
-    for (const int rank : alive) {
+    for (const int rank : parse_ranks(arguments.alive, "--alive")) {
         if (const std::string unknown = unknown_rank(run, rank); !unknown.empty()) {
-            fail(unknown);
-            return false;
+            throw Unusable(unknown);
         }
         edits.push_back({CallEdit::Kind::kAlive, rank});
     }
     if (const std::string why = impossible_edit(run, edits); !why.empty()) {
-        fail(why);
-        return false;
+        throw Unusable(why);
     }
-    return true;
+    return edits;
 }
 
 int run_whatif(const WhatIfArguments& arguments) {
     if (arguments.insert.empty() && arguments.remove.empty() && arguments.alive.empty()) {
         return fail("nothing is to be edited: --insert or --remove a call, or --alive RANK");
     }
-    const auto run = load_run(arguments.common.load_options());
-    if (!run) {
-        return fail(run.error().text());
-    }
-    std::vector<CallEdit> edits;
-    if (!read_edits(*run, arguments, edits)) {
-        return kExitUnusable;
-    }
-    const Evidence evidence(*run, DiagnoseOptions{.hang_after_s = arguments.hang_after_s});
+    const Run run = usable(load_run(arguments.common.load_options()));
+    const std::vector<CallEdit> edits = read_edits(run, arguments);
+    const Evidence evidence(run, DiagnoseOptions{.hang_after_s = arguments.hang_after_s});
     const WhatIfReport report = what_if_report(evidence, edits);
     print_text(arguments.json ? what_if_json(evidence, report)
                               : document_text(what_if_document(evidence, report), terminal_style()));

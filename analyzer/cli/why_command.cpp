@@ -1,17 +1,13 @@
 // titan-analyze why RANK PATH...: one rank in three lines.
 #include "why_rank.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <charconv>
 #include <memory>
-#include <optional>
 
 #include "commands.h"
 #include "diagnose.h"
 #include "host/words.h"
-#include "report_parts.h"
+#include "whatif_report.h"
 
 namespace titan::analyzer {
 namespace {
@@ -33,32 +29,23 @@ struct WhyArguments {
     bool json = false;
 };
 
-std::optional<int> parse_rank(const std::string& text) {
-    int rank = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
-    return error == std::errc() && end == text.data() + text.size() && rank >= 0 ? std::optional(rank) : std::nullopt;
-}
-
 int run_why(const WhyArguments& arguments) {
-    const std::optional<int> rank = parse_rank(arguments.rank);
-    if (!rank) {
+    int rank = -1;
+    const std::string& text = arguments.rank;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (error != std::errc() || *end != '\0' || rank < 0) {
         return fail("the rank comes first, as a number: titan-analyze why 3 dumps/, not '" + printable(arguments.rank) +
                     "'");
     }
-    const auto run = load_run(arguments.common.load_options());
-    if (!run) {
-        return fail(run.error().text());
-    }
-    const std::vector<int> known = ranks_of_run(*run);
-    if (!std::binary_search(known.begin(), known.end(), *rank)) {
-        return fail(fmt::format("there is no rank {} in {}; there {} {}", *rank, run_title(*run),
-                                verb_form(known.size(), "is", "are"), ranks_text(known)));
+    const Run run = usable(load_run(arguments.common.load_options()));
+    if (const std::string unknown = unknown_rank(run, rank); !unknown.empty()) {
+        return fail(unknown);
     }
     const DiagnoseOptions options{.hang_after_s = arguments.hang_after_s};
-    const Diagnosis diagnosis = diagnose(*run, options);
-    const Evidence evidence(*run, options);
-    const WhyRank why = why_rank(evidence, diagnosis, *rank);
-    print_text(arguments.json ? why_json(*run, evidence, why) : why_text(why));
+    const Diagnosis diagnosis = diagnose(run, options);
+    const Evidence evidence(run, options);
+    const WhyRank why = why_rank(evidence, diagnosis, rank);
+    print_text(arguments.json ? why_json(run, evidence, why) : why_text(why));
     return why.about == nullptr ? kExitHealthy : kExitFindings;
 }
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "marker_places.h"
+#include "call_site_names.h"
 
 namespace titan::analyzer {
 namespace {

@@ -14,7 +14,7 @@
 #include "host/words.h"
 #include "host_calls.h"
 #include "later_step.h"
-#include "stack_tree.h"
+#include "named_stacks.h"
 #include "thread_position.h"
 #include "uncertainty.h"
 #include "unknowns.h"

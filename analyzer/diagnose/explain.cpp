@@ -8,7 +8,6 @@
 #include "choose_role.h"
 #include "ends.h"
 #include "host/words.h"
-#include "hosts.h"
 #include "later_step.h"
 #include "layout.h"
 #include "match.h"

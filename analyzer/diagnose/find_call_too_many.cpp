@@ -12,7 +12,6 @@
 #include "thread_position.h"
 #include "unknowns.h"
 #include "waiters.h"
-#include "waits_outside.h"
 
 namespace titan::analyzer {
 namespace {

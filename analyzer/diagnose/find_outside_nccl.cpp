@@ -10,7 +10,6 @@
 #include "run_text.h"
 #include "thread_position.h"
 #include "unknowns.h"
-#include "waits_outside.h"
 
 namespace titan::analyzer {
 namespace {

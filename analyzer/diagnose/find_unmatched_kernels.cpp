@@ -9,9 +9,9 @@
 
 #include "explain.h"
 #include "finders.h"
+#include "function_name.h"
 #include "host/words.h"
 #include "host_wait.h"
-#include "kernel_name.h"
 #include "long_waits.h"
 #include "run_text.h"
 

@@ -31,4 +31,9 @@ Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScra
 // Loads the bytes in the scratch: of the file that the source names, or of the member of an archive.
 Result<Process> load_flight_recorder_bytes(Source source, FlightRecorderScratch& scratch, GroupRanks& groups);
 
+// --- Dumps of torchcomms' recorder hook, which are PyTorch's in all but their numbers.
+
+// Dumps of torchcomms get the numbers that PyTorch would give: by group, from 1. An error where nothing tells them.
+std::optional<Error> number_by_group(format::fr::Dump& dump);
+
 }  // namespace titan::analyzer

@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "framework_files.h"
+#include "function_name.h"
 #include "host/words.h"
 
 namespace titan::analyzer {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "host/words.h"
-#include "hosts.h"
+#include "layout.h"
 #include "overcommitted_hosts.h"
 
 namespace titan::analyzer {

@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 
-#include "add_node_rings.h"
 #include "choose_role.h"
 #include "condense.h"
 #include "fr_moment.h"
@@ -15,9 +14,8 @@
 #include "host/words.h"
 #include "link_run.h"
 #include "load_files.h"
-#include "nccl_ranks.h"
 #include "of_this_run.h"
-#include "unread.h"
+#include "witness.h"
 
 namespace titan::analyzer {
 namespace {

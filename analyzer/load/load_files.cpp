@@ -11,21 +11,68 @@
 #include <thread>
 #include <utility>
 
-#include "add_node_rings.h"
 #include "before_abort.h"
+#include "choose_role.h"
+#include "condense.h"
 #include "damage_warnings.h"
+#include "decode_process.h"
 #include "discover.h"
 #include "host/words.h"
-#include "load_journals.h"
+#include "journals.h"
+#include "load_options.h"
 #include "load_rank.h"
 #include "named_stacks.h"
+#include "rings.h"
+#include "run.h"
 #include "share_work.h"
 #include "starts.h"
 #include "take_record.h"
+#include "thread_position.h"
 #include "witness.h"
 
 namespace titan::analyzer {
 namespace {
+
+// --- Processes of which a journal tells.
+
+// The processes that are not in `known`, and if `only` names some, only those. Damage becomes a problem.
+std::vector<Process> load_journals(const std::vector<std::string>& paths, const std::vector<Process>& known,
+                                   const std::set<ProcessKey>& only, const LoadOptions& options,
+                                   std::vector<std::string>& problems) {
+    std::set<ProcessKey> recorded;
+    for (const Process& process : known) {
+        recorded.insert(process_key(process));
+    }
+    Journals journals(paths);
+    std::vector<Process> processes;
+    for (const ProcessKey& key : journals.processes()) {
+        std::vector<std::byte> memory;
+        OpenedSource opened;
+        const bool is_wanted =
+            !recorded.contains(key) && (only.empty() || only.contains(key)) && journals.open(key, memory, opened) &&
+            (options.only_host.empty() || format::fixed_text(opened.image.header().host) == options.only_host);
+        if (is_wanted) {
+            condense(processes.emplace_back(decode_process(opened)));
+        }
+    }
+    problems.insert(problems.end(), journals.problems().begin(), journals.problems().end());
+    return processes;
+}
+
+// True if the file begins with a process that started after that time. Reads its beginning alone.
+bool begins_after(const std::string& path, int64_t time_ns) {
+    constexpr size_t kFirstBytes = 256 << 10;
+    const Result<OpenFile> file = open_journal(path);
+    std::vector<std::byte> bytes(kFirstBytes);
+    bytes.resize(file ? file->read_at(0, bytes.data(), bytes.size()) : 0);
+    const Result<format::JournalIndex> index = format::index_journal(bytes);
+    if (!index || index->parts.empty()) {
+        return false;
+    }
+    const Result<format::MarkerBlock> block =
+        format::read_block(std::span(bytes).subspan(index->parts.front().offset_bytes));
+    return block && static_cast<int64_t>(block->header.first_anchor.realtime_ns) > time_ns;
+}
 
 // Dumps of one rank, newest first: the first usable one is taken.
 struct LoadJob {
@@ -320,6 +367,82 @@ Result<LoadedProcesses> load_processes(const LoadOptions& options) {
         return nothing_usable(*loaded);
     }
     return std::move(loaded->found);
+}
+
+// --- add node rings
+
+namespace {
+
+int64_t first_abort_of(const std::vector<Process>& processes) {
+    int64_t first_ns = 0;
+    for (const Process& process : processes) {
+        first_ns = earlier_abort_ns(first_ns, first_abort_ns(process));
+    }
+    return first_ns;
+}
+
+}  // namespace
+
+void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options) {
+    if (options.ring_directories.empty() || !key) {
+        return;
+    }
+    constexpr int64_t kLaterNs = 2'000'000'000;
+    const int64_t started_ns = start_of(processes);
+    ImageBuffer memory;
+    Symbols symbols(Symbols::Search::kNearby);
+    for (const NodeRing& ring : list_rings(options.ring_directories)) {
+        const bool of_attempt = ring.attempt == key->second || (!options.attempt && started_ns != INT64_MAX);
+        if (!ring.problem.empty() || ring.run != key->first || !of_attempt ||
+            (started_ns != INT64_MAX && ring.newest_ns < started_ns)) {
+            continue;
+        }
+        // Its own dump, else one of its rank.
+        auto same = std::find_if(processes.begin(), processes.end(), [&](const Process& process) {
+            return process.pid == ring.pid && (ring.rank < 0 || process.rank == ring.rank);
+        });
+        if (same == processes.end() && ring.rank >= 0) {
+            same = std::find_if(processes.begin(), processes.end(),
+                                [&](const Process& process) { return process.rank == ring.rank; });
+        }
+        // A ring has all that its journal has, and calls.
+        const bool is_journaled = same != processes.end() && same->source.is_journal && ring.pid == same->pid;
+        const bool died_later = same != processes.end() && ring.liveness != Liveness::kAlive &&
+                                same->liveness == Liveness::kAlive && ring.newest_ns > same->now_ns + kLaterNs;
+        const bool is_other = same != processes.end() && ring.pid != same->pid;
+        if (same != processes.end() && !died_later && !is_other && !is_journaled) {
+            continue;
+        }
+        const Result<OpenedSource> opened = open_source(ring.path, memory);
+        if (!opened ||
+            (!options.only_host.empty() && format::fixed_text(opened->image.header().host) != options.only_host)) {
+            continue;  // containers of one node share directories, and have names of their own
+        }
+        Process process = decode_process(*opened, &symbols);
+        condense(process);
+        const bool is_beside = is_other && std::all_of(processes.begin(), processes.end(), [&](const Process& other) {
+                                   return other.rank != process.rank || live_beside(process, other);
+                               });
+        if (is_journaled && is_of(*opened, *same)) {
+            *same = std::move(process);
+            continue;
+        }
+        if (same != processes.end() && !died_later && !is_beside) {
+            continue;
+        }
+        const int64_t abort_ns =
+            died_later && is_of(*opened, *same) ? aftermath_since_ns(process, first_abort_of(processes)) : 0;
+        if (abort_ns != 0 && is_before_abort(*same, process) && same->now_ns >= still_since_ns(*opened, abort_ns)) {
+            hold_until_abort(*same, process, abort_ns);
+        } else if (died_later && !is_beside) {
+            keep_positions(*same, process);
+            process.source.reason = same->source.reason;
+            process.source.replaced_ns = same->now_ns;
+            *same = std::move(process);
+        } else {
+            processes.push_back(std::move(process));
+        }
+    }
 }
 
 }  // namespace titan::analyzer

@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "choose_logs.h"
 #include "choose_run.h"
 #include "fr_groups.h"
 #include "host/result.h"
@@ -43,5 +42,10 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
 Error nothing_usable(const LoadedRun& loaded);
 
 Result<LoadedProcesses> load_processes(const LoadOptions& options);
+
+// --- Rings that lie on this node beside the dumps of a run.
+
+// Ranks of this run whose rings lie on this node: those without a dump, and those that died after their last dump.
+void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& processes, const LoadOptions& options);
 
 }  // namespace titan::analyzer

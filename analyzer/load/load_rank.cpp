@@ -18,7 +18,6 @@
 #include "host_threads.h"
 #include "read_digest.h"
 #include "thread_position.h"
-#include "waits_outside.h"
 
 namespace titan::analyzer {
 namespace {

@@ -5,9 +5,8 @@
 #include <algorithm>
 
 #include "condense.h"
-#include "content.h"
 #include "decode_process.h"
-#include "decode_samples.h"
+#include "discover.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
 #include "thread_position.h"

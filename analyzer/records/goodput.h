@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "goodput.h"
+#include "load_options.h"
 #include "records.h"
 
 namespace titan::analyzer {
@@ -70,5 +72,18 @@ struct Goodput {
     double share() const { return all_ns > 0 ? kept_ns / all_ns : 0; }
 };
 Goodput goodput_of(const std::vector<AttemptTimes>& attempts);
+
+// --- The attempts of a run that left records, and where their time went.
+
+struct WantedAttempts {
+    std::set<int> ranks{};                 // only these, all where it is empty
+    std::optional<AttemptTimes> newest{};  // where it is read already
+    // All runs with this label session_tag (titantrace.label); empty: the wanted run, or only the wanted attempt.
+    std::string session{};
+    ReadProgress progress{};
+};
+
+// Oldest first. Calls note(problem) for an attempt, or a part of one, that cannot be read. Error: nothing can.
+Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAttempts& wanted, const Write& note);
 
 }  // namespace titan::analyzer

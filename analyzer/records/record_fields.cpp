@@ -1,4 +1,11 @@
+#include <bit>
+
+#include "decode_device.h"
+#include "host/words.h"
+#include "phases.h"
 #include "record_fields.h"
+#include "records.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -37,5 +44,179 @@ constexpr RecordField kFields[] = {
 std::span<const RecordTable> record_tables() { return kTables; }
 
 std::span<const RecordField> record_fields() { return kFields; }
+
+// --- site json
+
+Json inlined_json(const StackSite& site) {
+    Json json = Json::array();
+    for (const InlinedSite& inlined : site.inlined) {
+        json.push_back({{"function", inlined.function}, {"file", inlined.file}, {"line", inlined.line}});
+    }
+    return json;
+}
+
+// --- Records as JSON, by the table of their fields.
+
+namespace {
+
+using format::MarkerKind;
+
+Json number_or_null(uint64_t value) { return value == kNoSequence ? Json(nullptr) : Json(value); }
+Json known_or_null(int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+Json ticks_or_null(uint64_t ticks) { return ticks == 0 ? Json(nullptr) : Json(ticks); }
+
+template <typename R>
+Json realtime_or_null(const R& r, uint64_t ticks) {
+    return ticks_or_null(static_cast<uint64_t>(r.of.realtime_ns(ticks)));
+}
+
+template <typename R>
+Json span_or_null(const R& r, uint64_t from_ticks, uint64_t to_ticks) {
+    return from_ticks == 0 || to_ticks < from_ticks ? Json(nullptr)
+                                                    : Json(r.of.image().clock().span_ns(from_ticks, to_ticks));
+}
+
+// The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know
+// more.
+Json device_or_null(const CollectiveRecord& r) {
+    switch (device_state(r.raw, r.of.image())) {
+        case DeviceState::kNotReached: return "not_reached";
+        case DeviceState::kGraphStarted: return "graph_started";
+        case DeviceState::kStarted: return "started";
+        case DeviceState::kFinished: return "finished";
+        case DeviceState::kUnknown: break;
+    }
+    return nullptr;
+}
+
+Json python_frames(const CallStack& stack) {
+    Json frames = Json::array();
+    for (const PythonSite& site : stack.python) {
+        frames.push_back({{"file", site.file}, {"line", site.line}, {"function", site.function}});
+    }
+    return frames;
+}
+
+Json native_frames(const CallStack& stack) {
+    Json frames = Json::array();
+    for (const StackSite& site : stack.native) {
+        frames.push_back({{"address", site.address},
+                          {"module", site.module},
+                          {"in_module", site.in_module},
+                          {"function", site.function},
+                          {"file", site.file},
+                          {"line", site.line},
+                          {"inlined", inlined_json(site)}});
+    }
+    return frames;
+}
+
+Json all_frames(const std::vector<CallFrame>& frames) {
+    Json list = Json::array();
+    for (const CallFrame& frame : frames) {
+        list.push_back({{"function", frame.name}, {"file", frame.file}, {"line", frame.line}});
+    }
+    return list;
+}
+
+// In PyTorch's words.
+const char* progress_of(const Entry* entry) {
+    if (entry == nullptr) {
+        return "scheduled";
+    }
+    if (entry->state == CallState::kFinished || entry->device == DeviceState::kFinished) {
+        return "completed";
+    }
+    return entry->state == CallState::kStarted || entry->device == DeviceState::kStarted ? "started" : "scheduled";
+}
+
+Json process_group(const TorchCallRecord& r) {
+    return {printable(r.dump.text(r.raw.group)), printable(r.dump.text(r.raw.group_desc))};
+}
+
+Json splits(const TorchCallRecord& r, const format::fr::Range& range) {
+    Json list = Json::array();
+    for (uint32_t i = 0; i < range.count; ++i) {
+        list.push_back(r.dump.splits[range.begin + i]);
+    }
+    return list;
+}
+
+Json number_of(uint64_t bits) { return number_or_word(std::bit_cast<double>(bits)); }
+
+Json marker_value(const MarkerRecord& r) {
+    switch (r.raw.kind) {
+        case MarkerKind::kMetric: return number_of(r.raw.value);
+        case MarkerKind::kStep: return r.raw.value;
+        case MarkerKind::kAttribute:
+            switch (static_cast<format::AttributeType>(r.raw.detail)) {
+                case format::AttributeType::kInteger: return static_cast<int64_t>(r.raw.value);
+                case format::AttributeType::kDouble: return number_of(r.raw.value);
+                default: return nullptr;
+            }
+        default: return nullptr;
+    }
+}
+
+std::string reduction_of_metric(const MarkerRecord& r) {
+    return std::string(format::name_of(static_cast<format::MetricReduction>(r.raw.detail)));
+}
+
+Json extreme_or_null(const ExtremesRecord& r, double value) {
+    return r.name.empty() ? Json(nullptr) : number_or_word(value);
+}
+
+bool has_relative_step(const MarkerRecord& r) { return r.raw.kind == MarkerKind::kStep && r.raw.detail != 0; }
+
+}  // namespace
+
+template <typename R>
+Json json_of(const R& r) {
+    Json json;
+#define RECORD(kind, option, meaning)
+#define FIELD(kind, key, type, unit, meaning, value) \
+    if constexpr (R::kKind == RecordKind::kind) {    \
+        json[#key] = value;                          \
+    }
+#define FIELD_WHERE(kind, key, type, unit, meaning, condition, value) \
+    if constexpr (R::kKind == RecordKind::kind) {                     \
+        if (condition) {                                              \
+            json[#key] = value;                                       \
+        }                                                             \
+    }
+#include "records.def"
+    return json;
+}
+
+template <typename R>
+Json field_of(const R& r, size_t n) {
+    size_t place = 0;
+#define RECORD(kind, option, meaning)
+#define FIELD(kind, key, type, unit, meaning, value) FIELD_WHERE(kind, key, type, unit, meaning, true, value)
+#define FIELD_WHERE(kind, key, type, unit, meaning, condition, value) \
+    if constexpr (R::kKind == RecordKind::kind) {                     \
+        if (place++ == n) {                                           \
+            return (condition) ? Json(value) : Json();                \
+        }                                                             \
+    }
+#include "records.def"
+    return nullptr;
+}
+
+#define RECORD_JSON(Record)               \
+    template Json json_of(const Record&); \
+    template Json field_of(const Record&, size_t);
+RECORD_JSON(CollectiveRecord)
+RECORD_JSON(TorchCallRecord)
+RECORD_JSON(CudaCallRecord)
+RECORD_JSON(WorkRecord)
+RECORD_JSON(ChannelRecord)
+RECORD_JSON(MarkerRecord)
+RECORD_JSON(HealthRecord)
+RECORD_JSON(LabelRecord)
+RECORD_JSON(StepRecord)
+RECORD_JSON(StepCallsRecord)
+RECORD_JSON(ExtremesRecord)
+#undef RECORD_JSON
 
 }  // namespace titan::analyzer

@@ -3,6 +3,8 @@
 
 #include <span>
 
+#include "host/json_value.h"
+#include "named_stacks.h"
 #include "records.h"
 
 namespace titan::analyzer {
@@ -25,5 +27,10 @@ struct RecordField {
 // In the order of records.def. Thread-safe.
 std::span<const RecordTable> record_tables();
 std::span<const RecordField> record_fields();
+
+// --- Frames of stacks as JSON.
+
+// The functions inlined at that address.
+Json inlined_json(const StackSite& site);
 
 }  // namespace titan::analyzer

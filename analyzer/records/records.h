@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -20,7 +21,6 @@
 #include "host/json_value.h"
 #include "host/result.h"
 #include "journals.h"
-#include "marker_places.h"
 #include "named_stacks.h"
 #include "open_source.h"
 #include "run.h"
@@ -134,6 +134,33 @@ class RecordVisitor {
     virtual void extremes(const ExtremesRecord&) {}
 };
 
+// Calls take(record) for each record of a kind that it takes.
+template <typename Take>
+class TakeRecords : public RecordVisitor {
+  public:
+    explicit TakeRecords(const Take& take) : take_(take) {}
+    void collective(const CollectiveRecord& record) override { tell(record); }
+    void torch_call(const TorchCallRecord& record) override { tell(record); }
+    void cuda_call(const CudaCallRecord& record) override { tell(record); }
+    void work(const WorkRecord& record) override { tell(record); }
+    void channel(const ChannelRecord& record) override { tell(record); }
+    void marker(const MarkerRecord& record) override { tell(record); }
+    void health(const HealthRecord& record) override { tell(record); }
+    void label(const LabelRecord& record) override { tell(record); }
+    void step(const StepRecord& record) override { tell(record); }
+    void step_calls(const StepCallsRecord& record) override { tell(record); }
+    void extremes(const ExtremesRecord& record) override { tell(record); }
+
+  private:
+    template <typename Record>
+    void tell(const Record& record) {
+        if constexpr (std::is_invocable_v<const Take&, const Record&>) {
+            take_(record);
+        }
+    }
+    const Take& take_;
+};
+
 // Not thread-safe.
 class ProcessRecords {
   public:
@@ -146,6 +173,11 @@ class ProcessRecords {
     // Answers what is lost of that kind. Who wants some steps alone gets all of their markers and sums, and of others
     // what comes along.
     format::RingLosses visit(RecordKind kind, RecordVisitor& visitor, const StepRange& steps = {}) const;
+    template <typename Take>
+    format::RingLosses each(RecordKind kind, const Take& take, const StepRange& steps = {}) const {
+        TakeRecords<Take> visitor(take);
+        return visit(kind, visitor, steps);
+    }
     // Visits the sums of calls that only the journal has. Answers the ticket of the first call behind those.
     uint64_t visit_summed_calls(RecordVisitor& visitor, const StepRange& steps) const;
     // Every call decoded: of our records in the order of visit().

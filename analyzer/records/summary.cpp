@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <tuple>
@@ -31,22 +32,6 @@ double number_in(const std::string& text) {
 uint64_t size_class_bytes(uint64_t bytes) {
     return bytes > uint64_t{1} << 62 ? uint64_t{1} << 63 : std::bit_ceil(bytes);
 }
-
-class LabelReader : public RecordVisitor {
-  public:
-    explicit LabelReader(WorkOfAStep& told) : told_(told) {}
-
-    void label(const LabelRecord& record) override {
-        if (record.name == kTokensLabel) {
-            told_.tokens_per_step = std::max(told_.tokens_per_step, number_in(record.text));
-        } else if (record.name == kFlopsLabel) {
-            told_.flops_per_token = std::max(told_.flops_per_token, number_in(record.text));
-        }
-    }
-
-  private:
-    WorkOfAStep& told_;
-};
 
 bool has_lower_mean(const std::pair<const int, ValueSketch>& a, const std::pair<const int, ValueSketch>& b) {
     return a.second.mean() < b.second.mean();
@@ -137,8 +122,14 @@ void Summary::add(const ProcessRecords& records) {
     overwritten_markers_ += visit_parts(run_, records, wanted, [&](const Part& part) {
         add(groups ? grouped(part, records.process()) : part, records.rank());
     });
-    LabelReader labels(told_);
-    records.visit(RecordKind::kLabel, labels);
+    records.each(RecordKind::kLabel, [this](const LabelRecord& record) {
+        double* const told = record.name == kTokensLabel  ? &told_.tokens_per_step
+                             : record.name == kFlopsLabel ? &told_.flops_per_token
+                                                          : nullptr;
+        if (told != nullptr) {
+            *told = std::max(*told, number_in(record.text));
+        }
+    });
     ++ranks_;
     flight_recorder_ranks_ += records.process().source.is_flight_recorder ? 1 : 0;
     const double peak_tflops = peak_tflops_of(records.machine("gpus"));
@@ -213,6 +204,56 @@ std::optional<Throughput> Summary::throughput() const {
     take(work.peak_tflops, ranks_with_peak_ != 0 ? told_.peak_tflops / static_cast<double>(ranks_with_peak_) : 0);
     const int ranks = run_.world_size > 0 ? run_.world_size : static_cast<int>(ranks_);
     return throughput_of(work, sum_ns / static_cast<double>(steps), ranks);
+}
+
+// --- throughput
+
+namespace {
+
+struct Peak {
+    std::string_view model;
+    double tflops;
+};
+
+// The first that fits.
+constexpr auto kPeaks = std::to_array<Peak>({
+    {"GB200", 2500},     {"B200", 2250},     {"GH200", 989.4}, {"H200 NVL", 835.5}, {"H200", 989.4},
+    {"H100 NVL", 835.5}, {"H100 PCIe", 756}, {"H100", 989.4},  {"H800", 989.4},     {"H20", 148},
+    {"A100", 312},       {"A800", 312},      {"A10G", 70},     {"A10", 125},        {"L40S", 362},
+    {"L40", 181},        {"L4", 121},        {"V100", 125},    {"T4", 65},
+});
+
+bool is_part_of_word(std::string_view text, size_t place) {
+    return place < text.size() && (std::isalnum(static_cast<unsigned char>(text[place])) != 0);
+}
+
+// "H100" in "8 x NVIDIA H100 80GB HBM3", not "L4" in "NVIDIA L40".
+bool has_words(std::string_view text, std::string_view words) {
+    const size_t place = text.find(words);
+    return place != std::string_view::npos && !is_part_of_word(text, place + words.size()) &&
+           (place == 0 || !is_part_of_word(text, place - 1));
+}
+
+}  // namespace
+
+Throughput throughput_of(const WorkOfAStep& work, double step_ns, int ranks) {
+    Throughput throughput;
+    throughput.ranks = ranks;
+    throughput.step_ns = step_ns;
+    throughput.peak_tflops = work.peak_tflops;
+    if (work.tokens_per_step > 0) {
+        throughput.tokens_per_s = work.tokens_per_step * throughput.steps_per_s();
+        if (work.flops_per_token > 0 && work.peak_tflops > 0) {
+            throughput.mfu = *throughput.tokens_per_s * work.flops_per_token / (work.peak_tflops * 1e12 * ranks);
+        }
+    }
+    return throughput;
+}
+
+double peak_tflops_of(std::string_view gpus) {
+    const auto* peak =
+        std::find_if(kPeaks.begin(), kPeaks.end(), [gpus](const Peak& row) { return has_words(gpus, row.model); });
+    return peak == kPeaks.end() ? 0 : peak->tflops;
 }
 
 }  // namespace titan::analyzer

@@ -7,7 +7,10 @@
 #include <variant>
 #include <vector>
 
+#include "document.h"
+#include "host/json_value.h"
 #include "host/listing.h"
+#include "run.h"
 #include "sentence.h"
 
 namespace titan::analyzer {
@@ -88,5 +91,20 @@ struct TextStyle {
 };
 
 std::string document_text(const Document& document, const TextStyle& style);
+
+// --- A document as JSON.
+
+// A sentence is a list of its parts in their order: words as texts, facts as objects with their words as "text".
+Json sentence_json(const Run& run, const Sentence& sentence);
+
+Json communicator_json(const Run& run, uint32_t index);
+
+// {"about": sentence, "sections": [{"id", "title", "tone", "lead", "blocks", "sections"}]}; empty parts are left out.
+Json document_json(const Run& run, const Document& document);
+
+// --- The version of titan-analyze's JSON.
+
+// Version of every JSON answer. Raised when a key changes its name or meaning; CHANGELOG.md lists them.
+inline constexpr int kJsonSchema = 4;
 
 }  // namespace titan::analyzer

@@ -3,11 +3,10 @@
 
 #include "base/clock.h"
 #include "diagnosis_document.h"
-#include "document_json.h"
+#include "document.h"
 #include "evidence.h"
 #include "host/json_value.h"
 #include "host/words.h"
-#include "json_schema.h"
 #include "layout_report.h"
 #include "one_line.h"
 #include "report.h"

@@ -7,7 +7,7 @@
 
 #include "host/words.h"
 #include "host_threads.h"
-#include "hosts.h"
+#include "layout.h"
 #include "rank_state.h"
 #include "report_parts.h"
 #include "witnessed_ends.h"

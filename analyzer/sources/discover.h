@@ -50,4 +50,43 @@ struct Discovery {
 // Error: a path that does not exist.
 Result<Discovery> discover(const std::vector<std::string>& paths);
 
+// --- The directories that a file lies in, if they are <run>/<attempt>; else empty.
+
+struct RunDirectory {
+    explicit RunDirectory(const std::string& path);
+    std::string run;
+    std::string attempt;
+};
+
+// --- Names of the verdict beside the dumps of an attempt: verdict.json and verdict.txt; one that a later one replaced,
+// "verdict.1764170000000000000.json"; and what was told to whom, so that nobody is told twice:
+// "verdict.COMMAND.told" for a command by its hash, "verdict.1764170000000000000.line.told" for the job's log.
+
+inline constexpr const char* kVerdictJson = "verdict.json";
+
+inline constexpr const char* kVerdictText = "verdict.txt";
+
+constexpr bool is_verdict_name(std::string_view name) {
+    return name.starts_with("verdict.") &&
+           (name.ends_with(".json") || name.ends_with(".txt") || name.ends_with(".told"));
+}
+
+// --- Recognizes a file or a member of an archive by its first bytes.
+
+inline constexpr size_t kFirstBytes = 4096;  // tell what it is
+
+enum class Content { kOther, kFlightRecorder, kDump, kDigest };
+
+// A file with one of our names counts as ours, so that a damaged one is reported.
+Content content_of(std::span<const std::byte> first_bytes, std::string_view name);
+
+// PyTorch's: a pickle, or JSON with the keys of such a dump.
+bool is_flight_recorder(const std::string& path);
+
+// Whether the file is from torchtitan's structured logger (structured_log.h).
+bool is_structured_log(const std::string& path);
+
+// An archive among whose first files is a record.
+bool holds_records(const std::string& path);
+
 }  // namespace titan::analyzer

@@ -10,16 +10,37 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "formats/container/journal_reader.h"
 #include "formats/ring/ring_clock.h"
 #include "formats/ring/ring_image.h"
 #include "host/file_bytes.h"
-#include "join_blocks.h"
 #include "open_source.h"
 
 namespace titan::analyzer {
+
+// --- Blocks of one process's journal as one.
+
+class BlockJoiner {
+  public:
+    explicit BlockJoiner(const format::RingHeader& header) { joined_.header = header; }
+
+    // A block behind those before it; markers that no block has leave empty slots.
+    void add(format::MarkerBlock block);
+    // Markers that are older than all those of the others, on any tickets.
+    void put_before(format::MarkerBlock block);
+    const format::MarkerBlock& joined() const { return joined_; }
+
+  private:
+    void renumber(format::MarkerBlock& block);
+    uint32_t text(const std::string& text);
+
+    format::MarkerBlock joined_;
+    std::map<std::string, uint32_t> texts_;
+    std::unordered_map<uint64_t, uint32_t> sites_;  // by key
+};
 
 // From the first to the last; nothing: all.
 using StepRange = std::optional<std::pair<int64_t, int64_t>>;

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "dumped_child.h"
 #include "formats/layout/stacks_layout.h"
 #include "host/result.h"
+#include "named_stacks.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -133,5 +136,22 @@ Interleaving interleave(const std::vector<StackSite>& native, const std::vector<
 MergedStack merge(const ThreadStack& thread);
 // Explains why a thread has no stack.
 std::string no_stack_text(const ThreadStack& thread);
+
+// --- Stacks of many threads, merged by their common frames, outermost first.
+
+// A frame, and the ranks whose threads are in it or in its callees. Threads without a stack end in a node that says
+// why.
+struct StackNode {
+    std::string text;
+    std::set<int> ranks;
+    size_t threads = 0;
+    size_t ending = 0;                // threads whose innermost frame this is
+    std::vector<StackNode> children;  // those of most threads first
+};
+
+void add_stack(StackNode& root, int rank, const std::vector<std::string>& outermost_first);
+
+// The root has no text.
+StackNode merge_stacks(const std::vector<ProcessStacks>& all, bool all_threads);
 
 }  // namespace titan::analyzer

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "formats/ring/ring_image.h"
 #include "named_stacks.h"
 #include "run.h"
 
@@ -27,5 +28,19 @@ bool waits_for_a_thread(const Process& process, const ThreadPosition& position);
 std::string place_text(const Process& process, const ThreadPosition& position);
 // The same without the native function inside of Python's.
 std::string place_in_program(const Process& process, const ThreadPosition& position);
+
+// --- Waits for other ranks that do not go through NCCL: Gloo, c10d's store, MPI. No call of them is recorded; stacks
+// show them.
+
+// "Gloo", "the store", "MPI": what the thread waits in; empty where its stack shows no such wait.
+std::string_view wait_outside_nccl(const Process& process, const ThreadPosition& position);
+
+// The thread waits for another process: in one of those waits, or for what comes over a socket.
+bool waits_for_an_answer(const Process& process, const ThreadPosition& position);
+
+// --- Samples of stacks in a ring, for stragglers, flame graphs and digests.
+
+// Fills Process::stack_samples. An image that cannot be read leaves it empty.
+void decode_samples(const format::RingImage& ring, Symbols& symbols, Process& process);
 
 }  // namespace titan::analyzer

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "function_name.h"
 #include "host/words.h"
-#include "kernel_name.h"
 
 namespace titan::analyzer {
 namespace {

@@ -13,4 +13,12 @@ void keep_of_this_run(Run& run);
 // every witness names a host.
 bool same_host(const Testimony& said, const Process& process);
 
+// --- Ranks of communicators, of which NCCL and torchcomms speak, as ranks of the job.
+
+bool speaks_of_communicators(const Testimony& said);
+
+// Names the ranks in those statements, as far as records or the sizes tell. Without records the largest communicator
+// is taken for the world.
+void name_ranks_of_nccl(Run& run);
+
 }  // namespace titan::analyzer

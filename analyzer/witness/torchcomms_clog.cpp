@@ -16,7 +16,6 @@
 #include <map>
 
 #include "host/words.h"
-#include "lines.h"
 #include "readers.h"
 
 namespace titan::analyzer {
@@ -83,7 +82,7 @@ struct Communicator {
     Enqueued last;
 };
 
-struct Replay {
+struct GraphReplay {
     int64_t number = -1;
     uint64_t started = 0;
     uint64_t ended = 0;
@@ -242,7 +241,7 @@ class Log {
         if (number < 0 || (replays_.size() >= kMostCommunicators && !replays_.contains(graph))) {
             return;
         }
-        Replay& replay = replays_[graph];
+        GraphReplay& replay = replays_[graph];
         if (number > replay.number) {
             replay = {number, 0, 0};
         }
@@ -280,7 +279,7 @@ class Log {
 
     std::map<int64_t, Kind> kinds_;  // by correlation id
     std::map<std::string, Communicator, std::less<>> communicators_;
-    std::map<int64_t, Replay> replays_;  // by graph: the newest
+    std::map<int64_t, GraphReplay> replays_;  // by graph: the newest
     std::vector<std::string> warnings_;
     size_t pending_ = 0;
     int64_t newest_ns_ = 0;

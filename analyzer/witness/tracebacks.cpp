@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "framework_files.h"
-#include "lines.h"
+#include "function_name.h"
+#include "readers.h"
 
 namespace titan::analyzer {
 namespace {

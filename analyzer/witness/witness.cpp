@@ -159,4 +159,15 @@ std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std
     return all;
 }
 
+// --- unread
+
+void warn_of_unread(Run& run) {
+    for (const Testimony& said : run.testimony) {
+        if (said.claim == Claim::kUnread) {
+            run.warnings.push_back({WarningKind::kNotRead, {}, said.file + ": " + said.text});
+        }
+    }
+    std::erase_if(run.testimony, [](const Testimony& said) { return said.claim == Claim::kUnread; });
+}
+
 }  // namespace titan::analyzer

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "run.h"
 #include "testimony.h"
 
 namespace titan::analyzer {
@@ -47,5 +48,10 @@ std::vector<Testimony> testimonies_of(const WitnessFile& file);
 // Reads all these files, in order; files that cannot be read, and parts left out because they are too much, become
 // problems.
 std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std::vector<std::string>& problems);
+
+// --- Files of witnesses that are known and not read.
+
+// They become warnings.
+void warn_of_unread(Run& run);
 
 }  // namespace titan::analyzer

@@ -10,9 +10,9 @@
 #include "host/file_bytes.h"
 #include "load_run.h"
 #include "played.h"
+#include "read_digest.h"
 #include "show.h"
 #include "temporary_directory.h"
-#include "write_digests.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;

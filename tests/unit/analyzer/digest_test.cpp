@@ -19,7 +19,6 @@
 #include "slow_causes.h"
 #include "temporary_directory.h"
 #include "timing_job.h"
-#include "write_digests.h"
 
 using namespace titan::test;
 using namespace titan::analyzer;

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "document_json.h"
+#include "document.h"
 #include "played.h"
 
 using namespace titan::analyzer;

@@ -8,7 +8,6 @@
 #include "fr_moment.h"
 #include "fr_names.h"
 #include "fr_process.h"
-#include "fr_torchcomms.h"
 #include "link_run.h"
 #include "match.h"
 

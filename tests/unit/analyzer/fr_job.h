@@ -13,10 +13,10 @@
 
 #include "finding.h"
 #include "formats/fr/read.h"
+#include "fr_file.h"
 #include "fr_groups.h"
 #include "fr_moment.h"
 #include "fr_process.h"
-#include "fr_torchcomms.h"
 
 namespace titan::test {
 

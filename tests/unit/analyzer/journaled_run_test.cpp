@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "attempts.h"
 #include "diagnose.h"
-#include "join_blocks.h"
+#include "goodput.h"
 #include "journal_file.h"
+#include "journals.h"
 #include "load_run.h"
-#include "read_attempts.h"
 #include "ring_builder.h"
+#include "starts.h"
 #include "temporary_directory.h"
 
 using namespace titan;

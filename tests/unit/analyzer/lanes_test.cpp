@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "lanes.h"
+#include "process_timeline.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "gap_warnings.h"
 #include "jobs.h"
 #include "link_run.h"
-#include "pack_process.h"
+#include "read_digest.h"
 #include "report.h"
 
 namespace titan::test {

@@ -7,9 +7,9 @@
 #include "findings_of.h"
 #include "load_run.h"
 #include "overcommitted_hosts.h"
+#include "read_digest.h"
 #include "temporary_directory.h"
 #include "timing_job.h"
-#include "write_digests.h"
 
 namespace {
 

@@ -6,11 +6,10 @@
 
 #include "analyze_timing.h"
 #include "diagnose.h"
-#include "fold_frames.h"
+#include "diagnosis_document.h"
 #include "host/listing.h"
 #include "host/words.h"
 #include "host_threads.h"
-#include "hosts.h"
 #include "layout.h"
 #include "named_stacks.h"
 #include "played.h"

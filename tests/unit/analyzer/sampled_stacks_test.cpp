@@ -6,9 +6,9 @@
 #include <initializer_list>
 #include <string>
 
-#include "folded_stacks.h"
 #include "made_texts.h"
-#include "pack_process.h"
+#include "read_digest.h"
+#include "stacks_report.h"
 
 using namespace titan::analyzer;
 

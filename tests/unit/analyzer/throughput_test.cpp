@@ -1,7 +1,7 @@
 // Tokens per second, MFU, and what GPUs can do by their names.
 #include <doctest/doctest.h>
 
-#include "throughput.h"
+#include "summary.h"
 
 using titan::analyzer::peak_tflops_of;
 using titan::analyzer::Throughput;

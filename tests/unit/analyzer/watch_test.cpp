@@ -20,7 +20,6 @@
 #include "host/timed_commands.h"
 #include "new_dumps.h"
 #include "temporary_directory.h"
-#include "verdict_files.h"
 
 using titan::Fd;
 using titan::TimedCommands;

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include "edit_words.h"
-#include "edited_calls.h"
 #include "evidence.h"
 #include "played.h"
 #include "says.h"

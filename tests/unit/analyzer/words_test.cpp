@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include "function_name.h"
-#include "kernel_name.h"
 
 TEST_CASE("a list of any number of ranks is short for people, and whole for programs") {
     using namespace titan;
