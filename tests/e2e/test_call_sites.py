@@ -170,7 +170,7 @@ class CallSites(harness.Case):
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("op_mismatch", [2]))
         place = f"called at train.py:{line_of('getattr(self.lib')} in Job.call"
         evidence = analysis.json["findings"][0]["evidence"]
-        self.assertTrue(any(line.startswith(f"rank 2: all_gather (float32 x 16,384), {place}, from train.py:")
+        self.assertTrue(any(line.startswith(f"rank 2: all_gather (float32 x 4,096), {place}, from train.py:")
                             for line in evidence), evidence)
         self.assertTrue(any("ranks 0-1,3: all_reduce" in line and place in line for line in evidence), evidence)
         digests = self.place.path / "digests"

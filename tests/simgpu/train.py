@@ -167,7 +167,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--pp", type=int, default=1)
-    parser.add_argument("--bytes", type=int, default=64 << 10, help="of one operation per rank")
+    parser.add_argument("--bytes", type=int, default=16 << 10, help="of one operation per rank")
     parser.add_argument("--step-ms", type=float, default=5)
     parser.add_argument("--checkpoint-every", type=int, default=5)
     parser.add_argument("--graphs", action="store_true", help="capture a step into a CUDA graph and replay it")

@@ -30,7 +30,7 @@ usage: titan-sim [options]
 
   Work
     --steps K              (default 10)
-    --bytes B              of one operation per rank; k and M as suffix       (default 64k)
+    --bytes B              of one operation per rank; k and M as suffix       (default 16k)
     --step-ms T            work on the compute stream per step                (default 5)
     --work-ms T            the host's own work per step: keeps a core busy    (default 0)
     --kernels N            small kernels per step                             (default 0)

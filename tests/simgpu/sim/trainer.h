@@ -16,7 +16,7 @@ namespace simgpu {
 struct TrainOptions {
     Layout layout;
     int64_t steps = 10;
-    size_t bytes = 64 << 10;  // of one operation, per rank
+    size_t bytes = 16 << 10;  // of one operation, per rank
     double step_ms = 5;       // work on the compute stream
     int64_t checkpoint_every = 5;
     bool sharded_gradients = true;  // reduce-scatter and all-gather instead of one all-reduce
