@@ -1,8 +1,9 @@
+// The stacks of all threads, for a dump (collect) or a sample: which threads may be asked (may_ask.cpp), the asking and
+// the copies (ask_threads.cpp, captured.cpp), and what becomes of each (stack_writer.cpp, by unwinder.cpp and
+// python_reader.cpp).
 #include "capture_stacks.h"
 
-#include <linux/futex.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,11 +15,12 @@
 #include "base/map_private.h"
 #include "base/own_memory.h"
 #include "base/proc_thread.h"
-#include "base/text.h"
 #include "exported_names.h"
+#include "may_ask.h"
 #include "modules.h"
 #include "python_reader.h"
 #include "stack_image.h"
+#include "stack_writer.h"
 #include "tracer/signal_actions.h"
 #include "unwinder.h"
 
@@ -27,7 +29,6 @@ namespace {
 
 using format::StackOutcome;
 
-constexpr size_t kMaxFramesOfThread = 256;
 constexpr uint64_t kAnswerNs = 250'000'000;  // for a batch of threads
 constexpr uint64_t kAllNs = 500'000'000;     // for all of them
 constexpr uint64_t kHurriedNs = 10'000'000;  // for a batch once that time is over
@@ -46,41 +47,6 @@ constexpr int kWalksOfRunning = 3;  // of Python frames that may change meanwhil
 constexpr uint64_t kFoundNs = 30'000'000'000;
 constexpr uint64_t kFoundInVainNs = 5'000'000'000;
 constexpr uint64_t kNamingNs = 100'000'000;  // for finding names of exported functions
-
-// Threads of a program are often in the same lines.
-struct KnownPlace {
-    uint64_t code;
-    int32_t offset;
-    format::StackPython place;
-};
-constexpr size_t kKnownPlaces = 4096;
-
-constexpr int64_t kUnknownCall = -2;  // ProcThread's value for it
-
-bool blocks_signal(const ProcThread& proc, int number) { return (proc.blocked_signals >> (number - 1) & 1) != 0; }
-
-bool is_ours(pid_t tid, const ProcThread& proc) {
-    return tid == gettid() || (blocks_signal(proc, SIGRTMAX - 1) && starts_with(proc.name, "titan-"));
-}
-
-// The kernel may kill a thread for a system call that this one may make: our handler would make such calls for it.
-bool is_confined(const ProcThread& proc, const ProcThread& own) {
-    constexpr int kStrict = 1;
-    return proc.seccomp_mode == kStrict || proc.seccomp_mode > own.seccomp_mode ||
-           proc.seccomp_filters > own.seccomp_filters;
-}
-
-// A signal ends no wait of this kind: the kernel begins it again, and nobody notices. Not so a read or a write, which
-// may end with a part, and whatever has a time limit (signal(7)).
-bool is_restarted(const ProcThread& proc) {
-    constexpr int64_t kNoCall = -1;
-    if (proc.system_call != SYS_futex) {
-        return proc.system_call == kNoCall || proc.system_call == SYS_wait4 || proc.system_call == SYS_waitid;
-    }
-    const uint64_t operation = proc.arguments[1] & static_cast<uint64_t>(FUTEX_CMD_MASK);
-    const bool no_limit = proc.arguments[3] == 0;
-    return no_limit && (operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET || operation == FUTEX_LOCK_PI);
-}
 
 // What is known of a thread that ran at the first look.
 struct FirstLook {
@@ -110,7 +76,7 @@ class Collector {
     explicit Collector(int32_t crashing)
         : image_(memory.image, memory.known_texts),
           modules_{memory.modules, StackImage::kMaxModules, 0},
-          crashing_(crashing) {}
+          writer_(image_, modules_, memory.known_places, crashing) {}
 
     void collect() {
         memory.found_ns = 0;
@@ -154,13 +120,11 @@ class Collector {
     void begin() {
         image_.header().began_realtime_ns = realtime_now_ns();
         began_ns_ = monotonic_now_ns();
-        has_signals_ = signals_allowed && take_stack_signals(signals_);
-        read_proc_thread(gettid(), own_);
         const bool anew =
             memory.found_ns == 0 || began_ns_ - memory.found_ns > (memory.in_vain ? kFoundInVainNs : kFoundNs);
         if (anew) {
             list_modules(modules_, memory.maps, kMapsBytes);
-            new_unwind_round(signals_.plain);
+            new_unwind_round(may_ask_.signals().plain);
             memory.module_count = modules_.count;
             memory.found_ns = began_ns_;
         }
@@ -191,8 +155,7 @@ class Collector {
             walk_python(python_state_of(thread.tid), python);
         }
         if (python.walk.cut != python::Cut::kTorn) {
-            frames_seen_ = 0;
-            write(python, thread);
+            writer_.write_python_alone(python, thread);
         }
     }
 
@@ -228,22 +191,8 @@ class Collector {
             image_.header().note = image_.text(
                 "this process may not read its own memory (process_vm_readv and /proc/self/mem are "
                 "denied): stacks are their first frame");
-        } else if (!has_signals_) {
-            image_.header().note = image_.text(
-                signals_allowed ? "the program uses all real-time signals: threads that run could not be asked"
-                                : "TITANTRACE_SIGNAL=off: threads that run were not asked");
-        } else if (any_hidden_) {
-            image_.header().note = image_.text(
-                "the system does not tell where threads wait (/proc/self/task/*/syscall): they were not asked, as a "
-                "signal may end their wait");
-        } else if (any_confined_) {
-            image_.header().note = image_.text(
-                "threads that run under a system call filter (seccomp) of their own were not asked: the answer might "
-                "kill them");
-        } else if (is_without_room_) {
-            image_.header().note = image_.text(
-                "the main thread was not asked: the program's limit of memory (RLIMIT_AS) leaves its stack no room to "
-                "grow");
+        } else if (const char* const note = may_ask_.note(); note != nullptr) {
+            image_.header().note = image_.text(note);
         } else if (!has_unwinder()) {
             image_.header().note =
                 image_.text("libunwind is not installed: stacks end where a signal handler was called");
@@ -283,34 +232,22 @@ class Collector {
     // True when all that can be had of the thread is there. It has the outcome then that it keeps if it is not heard
     // from.
     bool look(const ProcThread& proc, format::StackThread& thread) {
-        const bool blocks =
-            has_signals_ && (blocks_signal(proc, signals_.plain) || blocks_signal(proc, signals_.alternative));
-        const bool hidden = proc.system_call == kUnknownCall && proc.state != 'R';
-        any_hidden_ = any_hidden_ || hidden;
-        const bool confined = is_confined(proc, own_);
-        const bool has_room = static_cast<pid_t>(thread.tid) != getpid() || main_stack_may_grow();
-        thread.outcome = is_ours(thread.tid, proc)                          ? StackOutcome::kOurs
-                         : hidden || confined || !has_room || !has_signals_ ? StackOutcome::kNotAsked
-                         : blocks                                           ? StackOutcome::kBlocksSignal
-                                                                            : StackOutcome::kNoAnswer;
+        thread.outcome = may_ask_.outcome_of(static_cast<pid_t>(thread.tid), proc);
         if (thread.outcome == StackOutcome::kOurs) {
             return true;
         }
         if (proc.instruction == 0) {
-            any_confined_ = any_confined_ || confined;
-            is_without_room_ = is_without_room_ || !has_room;
-            return hidden;
+            return is_hidden(proc);
         }
-        const bool may_ask = thread.outcome == StackOutcome::kNoAnswer && is_restarted(proc);
-        return read_waiting(proc, thread, may_ask);
+        return read_waiting(proc, thread, thread.outcome == StackOutcome::kNoAnswer && is_restarted(proc));
     }
 
     // False: it has run meanwhile, or a signal is better: that tells all registers.
-    bool read_waiting(const ProcThread& proc, format::StackThread& thread, bool may_ask) {
+    bool read_waiting(const ProcThread& proc, format::StackThread& thread, bool whole) {
         Answer& answer = room_for_waiting();
         capture_waiting(answer.thread, proc);
         walk_python(python_state_of(thread.tid), answer.python);
-        return waits_since(thread.tid, proc) && write(answer, thread, may_ask);
+        return waits_since(thread.tid, proc) && writer_.write(answer, thread, whole);
     }
 
     void ask(format::StackThread* const* threads, size_t count) {
@@ -318,7 +255,7 @@ class Collector {
         const uint64_t deadline_ns = now_ns + (now_ns - began_ns_ < kAllNs ? kAnswerNs : kHurriedNs);
         for (size_t i = 0; i < count; ++i) {
             if (threads[i]->outcome == StackOutcome::kNoAnswer) {
-                ask_thread(signals_, i, threads[i]->tid, python_state_of(threads[i]->tid));
+                ask_thread(may_ask_.signals(), i, threads[i]->tid, python_state_of(threads[i]->tid));
             }
         }
         await_answers(deadline_ns);
@@ -328,88 +265,20 @@ class Collector {
             }
             ProcThread proc;
             if (const Answer* answer = take_answer(i)) {
-                write(*answer, *threads[i], false);
+                writer_.write(*answer, *threads[i], false);
             } else if (read_proc_thread(threads[i]->tid, proc) && proc.instruction != 0) {
                 read_waiting(proc, *threads[i], false);
             }
         }
     }
 
-    // False: frames are missing, and `whole` was asked for.
-    bool write(const Answer& answer, format::StackThread& thread, bool whole) {
-        if (!write(answer.thread, thread, whole)) {
-            return false;
-        }
-        write(answer.python, thread);
-        return true;
-    }
-
-    bool write(const CapturedThread& captured, format::StackThread& thread, bool whole) {
-        size_t room = 0;
-        uint64_t* const addresses = image_.frame_room(room);
-        const Unwound unwound = unwind(captured, static_cast<int32_t>(thread.tid) == crashing_, modules_, addresses,
-                                       tops_, room < kMaxFramesOfThread ? room : kMaxFramesOfThread);
-        if (whole && !unwound.whole) {
-            return false;
-        }
-        frames_seen_ = unwound.count;
-        image_.add_frames(thread, unwound.count);
-        thread.outcome = unwound.whole ? StackOutcome::kUnwound : StackOutcome::kCut;
-        return true;
-    }
-
-    void write(const PythonWalk& walked, format::StackThread& thread) {
-        thread.first_python = image_.python_count();
-        thread.python_count = 0;
-        thread.python_cut = walked.walk.cut == python::Cut::kNone ? 0 : 1;
-        for (uint32_t i = 0; i < walked.walk.count; ++i) {
-            format::StackPython place = place_of(walked.frames[i]);
-            place.is_entry = walked.frames[i].is_entry ? 1 : 0;
-            place.native = native_frame_of(walked.frames[i].native_mark);
-            if (!image_.add_python(place)) {
-                thread.python_cut = 1;
-                return;
-            }
-            ++thread.python_count;
-        }
-    }
-
-    // The native frame of the thread written last that holds that address of its stack, + 1; 0 none.
-    uint32_t native_frame_of(uint64_t mark) const {
-        for (size_t i = 0; mark != 0 && i + 1 < frames_seen_; ++i) {
-            if (tops_[i] != 0 && tops_[i] <= mark && mark < tops_[i + 1]) {
-                return static_cast<uint32_t>(i + 1);
-            }
-        }
-        return 0;
-    }
-
-    format::StackPython place_of(const python::Frame& frame) {
-        KnownPlace& known = memory.known_places[(frame.code / 16 + static_cast<uint64_t>(frame.offset)) % kKnownPlaces];
-        if (known.code != frame.code || known.offset != frame.offset) {
-            known = {frame.code, frame.offset, {}};
-            PythonPlace place{};
-            if (describe_python(frame, place)) {
-                known.place = {image_.text(place.file), image_.text(place.function), place.line, 0, 0, 0};
-            }
-        }
-        return known.place;
-    }
-
     OwnMemory own_memory_;
     StackImage image_;
     ModuleList modules_;
-    int32_t crashing_;
+    StackWriter writer_;
+    MayAsk may_ask_{signals_allowed};
     uint64_t began_ns_ = 0;
-    StackSignals signals_{};
-    bool has_signals_ = false;
-    bool any_hidden_ = false;
-    bool any_confined_ = false;
-    bool is_without_room_ = false;
-    ProcThread own_{};
     size_t open_ = 0;  // threads of memory.open: not read yet
-    uint64_t tops_[kMaxFramesOfThread] = {};
-    size_t frames_seen_ = 0;
 };
 
 }  // namespace
