@@ -42,8 +42,9 @@ constexpr double kStandsOutAsMark = 0.002;
 constexpr double kAll = std::numeric_limits<double>::infinity();
 constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no cause below that share of a step
 
-// What is above the usual of all; where most of all is, what is above nothing. What follows the last step is none.
-// No step has to allocate, to free or to load code: what all spend in that is above nothing, too.
+// What is above the usual of all, where that is little; else what is above the least of all; where most of all is, what
+// is above nothing. What follows the last step is none. No step has to allocate, to free or to load code: what all
+// spend in that is above nothing, too.
 double base_of(const CauseSearch& search, const RankSteps& spent_ns, Takes takes) {
     if (takes == Takes::kAftermath) {
         return 0;
@@ -56,9 +57,12 @@ double base_of(const CauseSearch& search, const RankSteps& spent_ns, Takes takes
             sum_ns += all.back();
         }
     }
+    if (const double usual_ns = median_of(all); usual_ns < kSmallMost * search.step_ns()) {
+        return usual_ns;
+    }
     const double mean_ns = sum_ns / static_cast<double>(all.size());
     const double low_ns = quantile_of(std::move(all), 0.02);
-    return low_ns < kOften * mean_ns || low_ns < kSmallMost * search.step_ns() ? low_ns : 0;
+    return low_ns < kOften * mean_ns ? low_ns : 0;
 }
 
 // The part that delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was

@@ -49,6 +49,7 @@ class StreamChains {
             see_ends(r);
         }
         learn();
+        learn_at_end();
         // What begins where filled-in work ends is seen now, too.
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             fill_ends(r);
@@ -66,6 +67,7 @@ class StreamChains {
     // When the work of a node ended.
     struct End {
         bool seen = false;              // a call that waited for nothing else came then
+        bool in_next_step = false;      // that call
         int64_t latest_ns = INT64_MAX;  // calls behind it had come by then
     };
 
@@ -121,6 +123,8 @@ class StreamChains {
                                                                         std::min(graph_.known_ns[r], kMostKnownNs));
                 if (!queued && !end.seen) {
                     end.seen = true;
+                    end.in_next_step = !graph_.by_period && graph_.nodes[work].before != kNoIndex &&
+                                       graph_.nodes[n].step != graph_.nodes[work].step;
                     raw_[work].ended_ns = raw_[work].arrived_ns = raw_[n].arrived_ns;
                     raw_[work].entered_ns = raw_[n].entered_ns;
                 }
@@ -378,10 +382,35 @@ class StreamChains {
         return std::max(begun_ns, std::min(begun_ns + static_cast<int64_t>(took_ns), latest_ns));
     }
 
+    // Work at the end of a step whose end the first call of the next one shows. If its host made that call late, the
+    // time until then belongs to the next step, as what the host did meanwhile does.
+    void end_with_its_step(size_t r, uint32_t n) {
+        const int64_t usual_end_ns = since_ns(n) + at_end_ns_.at({graph_.roles[r], raw_[n].piece});
+        if (raw_[n].entered_ns > usual_end_ns) {
+            raw_[n].ended_ns = raw_[n].arrived_ns = std::min(raw_[n].ended_ns, usual_end_ns);
+        }
+    }
+
+    void learn_at_end() {
+        std::map<std::pair<uint32_t, uint32_t>, std::vector<int64_t>> took_ns;
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+                if (ends_[n].in_next_step) {
+                    took_ns[{graph_.roles[r], raw_[n].piece}].push_back(raw_[n].ended_ns - since_ns(n));
+                }
+            }
+        }
+        for (auto& [piece, ns] : took_ns) {
+            at_end_ns_[piece] = typical_of(std::move(ns));
+        }
+    }
+
     void fill_ends(size_t r) {
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             if (!raw_[n].is_call() && !ends_[n].seen) {
                 raw_[n].ended_ns = raw_[n].arrived_ns = likely_end_ns(r, n);
+            } else if (!raw_[n].is_call() && ends_[n].in_next_step) {
+                end_with_its_step(r, n);
             } else if (raw_[n].is_call() && raw_[n].entered_ns > since_ns(n)) {
                 follow_host(r, n);
             }
@@ -447,6 +476,7 @@ class StreamChains {
     std::vector<std::vector<uint32_t>> leads_;                    // likewise
     std::vector<double> shares_;                                  // by rank: its work beside that of its peers
     std::map<std::pair<uint32_t, uint32_t>, Seen> usual_;         // by role and piece, of a rank of share 1
+    std::map<std::pair<uint32_t, uint32_t>, int64_t> at_end_ns_;  // likewise: how long it takes at the end of a step
     std::vector<std::unordered_map<uint64_t, Seen>> of_kernels_;  // by rank
 };
 

@@ -140,3 +140,46 @@ TEST_CASE("streams: hidden work had ended by when the work behind it was seen to
         CHECK(raw[step * all + 2].ended_ns <= raw[step * all + 3].ended_ns);
     }
 }
+
+TEST_CASE("streams: what a host does before the first call of a step is no work of the step before") {
+    constexpr int64_t kMsNs = 1'000'000, kCallNs = 5 * kMsNs, kWorkNs = 10 * kMsNs, kLateNs = 100 * kMsNs;
+    const auto is_late = [](uint32_t step) { return step % 5 == 4; };
+    const auto chained = [&](bool by_period) {
+        const std::vector<analyzer::StreamPiece> pieces{{0, 0, format::OpKind::kAllReduce, 1, 0},
+                                                        {11, format::kNoIndex, {}, 1, 0}};
+        StepGraph graph;
+        graph.by_period = by_period;
+        graph.processes = graph.roles = {0};
+        graph.known_ns = {1000};
+        graph.begin = {0, 2 * kChainSteps};
+        graph.steps = kChainSteps;
+        graph.nodes.resize(graph.begin.back());
+        std::vector<analyzer::RawNode> raw(graph.begin.back());
+        int64_t ended_ns = 1'000'000'000;  // the work before
+        for (uint32_t step = 0; step < kChainSteps; ++step) {
+            const int64_t entered_ns = ended_ns + (is_late(step) ? kLateNs : -kMsNs);
+            const int64_t arrived_ns = std::max(ended_ns, entered_ns);
+            raw[2 * step] = {entered_ns, arrived_ns, arrived_ns + kCallNs, step, 0, format::OpKind::kAllReduce};
+            raw[2 * step + 1] = {0, 0, 0, step};
+            for (const uint32_t piece : {0u, 1u}) {
+                raw[2 * step + piece].piece = graph.nodes[2 * step + piece].slot = piece;
+                graph.nodes[2 * step + piece].step = step;
+            }
+            ended_ns = arrived_ns + kCallNs + kWorkNs;
+        }
+        std::vector<std::vector<uint32_t>> came;
+        const std::vector<const std::vector<analyzer::StreamPiece>*> orders{&pieces};
+        chain_by_streams(orders, raw, came, graph);
+        return raw;
+    };
+    const std::vector<analyzer::RawNode> marked = chained(false);
+    const std::vector<analyzer::RawNode> unmarked = chained(true);
+    for (uint32_t step = 0; step + 1 < kChainSteps; ++step) {
+        const auto worked_ns = [&](const std::vector<analyzer::RawNode>& raw) {
+            return raw[2 * step + 1].ended_ns - raw[2 * step].ended_ns;
+        };
+        CHECK(worked_ns(marked) == kWorkNs);
+        // A period of calls begins with a call: what a host does before that is the period's before it.
+        CHECK(worked_ns(unmarked) == (is_late(step + 1) ? kWorkNs + kLateNs : kWorkNs));
+    }
+}
