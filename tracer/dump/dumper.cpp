@@ -151,6 +151,30 @@ DumpFile* write_somewhere(const Config& config, DumpContent& content, const Dump
     return nullptr;
 }
 
+// The ring that a process left behind, in memory to unmap; null: it cannot be read, or is another's. Read, not mapped:
+// a file that is cut off meanwhile must not become a SIGBUS.
+char* read_ring_of(const JobProcess& process, uint64_t& bytes) {
+    struct stat status {};
+    const Fd file = open_ring_at(process.ring_path);
+    if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size < static_cast<off_t>(sizeof(format::RingHeader)) ||
+        static_cast<uint64_t>(status.st_size) > kMaxGoneRingBytes) {
+        return nullptr;
+    }
+    bytes = static_cast<uint64_t>(status.st_size);
+    char* const image = map_private<char>(bytes);
+    if (image == nullptr) {
+        return nullptr;
+    }
+    const auto& header = *reinterpret_cast<const format::RingHeader*>(image);
+    if (read_at(file.get(), 0, image, bytes) != bytes || header.magic != format::kRingMagic ||
+        header.pid != process.pid || header.pid_start_ticks != process.start_ticks) {
+        munmap(image, bytes);
+        return nullptr;
+    }
+    return image;
+}
+
 }  // namespace
 
 bool prepare_dumper(Session& session) {
@@ -210,13 +234,21 @@ bool write_dump(Session& session, const DumpOrder& order) {
         return false;
     }
     const Identity& identity = session.identity;
-    DumpContent content{{0, order.reason, order.detail, order.requested_by_rank, memory.snapshot_realtime_ns,
-                         memory.snapshot_ticks, -1, true, newest_environment.load(std::memory_order_acquire),
-                         read_processors(0, threads_in_copy(session)), read_machine()},
-                        memory.image,
-                        memory.image_bytes,
-                        memory.stacks};
-    content.meta.children = memory.children;
+    DumpContent content{.meta = {.number = 0,  // write_dump_file finds it
+                                 .reason = order.reason,
+                                 .detail = order.detail,
+                                 .requested_by_rank = order.requested_by_rank,
+                                 .realtime_ns = memory.snapshot_realtime_ns,
+                                 .ticks = memory.snapshot_ticks,
+                                 .saved_by_rank = -1,
+                                 .process_alive = true,
+                                 .environment = newest_environment.load(std::memory_order_acquire),
+                                 .processors = read_processors(0, threads_in_copy(session)),
+                                 .machine = read_machine(),
+                                 .children = memory.children},
+                        .image = memory.image,
+                        .image_bytes = memory.image_bytes,
+                        .stacks = memory.stacks};
     DumpOwner owner{identity.run, identity.attempt, identity.rank, identity.pid};
     DumpFile file;
     DumpFile fallback;
@@ -240,39 +272,34 @@ bool write_dump(Session& session, const DumpOrder& order) {
 }
 
 bool write_dump_of_gone(Session& session, const JobProcess& process) {
-    struct stat status {};
-    Fd file = open_ring_at(process.ring_path);
-    if (memory.image == nullptr || !file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_size < static_cast<off_t>(sizeof(format::RingHeader)) ||
-        static_cast<uint64_t>(status.st_size) > kMaxGoneRingBytes) {
+    uint64_t bytes = 0;
+    char* const image = memory.image != nullptr ? read_ring_of(process, bytes) : nullptr;
+    if (image == nullptr) {
         return false;
     }
-    // Read, not mapped: a file that is cut off meanwhile must not become a SIGBUS.
-    auto bytes = static_cast<uint64_t>(status.st_size);
-    char* image = map_private<char>(bytes);
-    bool written = false;
-    if (image != nullptr && read_at(file.get(), 0, image, bytes) == bytes) {
-        const auto& header = *reinterpret_cast<const format::RingHeader*>(image);
-        if (header.magic == format::kRingMagic && header.pid == process.pid &&
-            header.pid_start_ticks == process.start_ticks) {
-            char detail[96];
-            format_text(detail, sizeof(detail), "ring of pid %d, which %s", process.pid,
-                        header.state == format::ProcessState::kExited ? "had exited" : "is gone");
-            DumpContent content{{0, format::DumpReason::kCollected, detail, session.identity.rank, realtime_now_ns(),
-                                 now_ticks(), session.identity.rank, false, "{}"},
-                                image,
-                                bytes,
-                                {}};
-            DumpOwner owner{session.identity.run, session.identity.attempt, process.rank, process.pid};
-            DumpFile target;
-            DumpFile fallback;
-            written = write_somewhere(session.config, content, owner, {header.dumps_written, EvidenceNumbers()}, target,
-                                      fallback) != nullptr;
-        }
-    }
-    if (image != nullptr) {
-        munmap(image, bytes);
-    }
+    const auto& header = *reinterpret_cast<const format::RingHeader*>(image);
+    char detail[96];
+    format_text(detail, sizeof(detail), "ring of pid %d, which %s", process.pid,
+                header.state == format::ProcessState::kExited ? "had exited" : "is gone");
+    const Identity& identity = session.identity;
+    DumpContent content{.meta = {.number = 0,
+                                 .reason = format::DumpReason::kCollected,
+                                 .detail = detail,
+                                 .requested_by_rank = identity.rank,
+                                 .realtime_ns = realtime_now_ns(),
+                                 .ticks = now_ticks(),
+                                 .saved_by_rank = identity.rank,
+                                 .process_alive = false,
+                                 .environment = "{}"},
+                        .image = image,
+                        .image_bytes = bytes,
+                        .stacks = {}};
+    const DumpOwner owner{identity.run, identity.attempt, process.rank, process.pid};
+    DumpFile file;
+    DumpFile fallback;
+    const bool written = write_somewhere(session.config, content, owner, {header.dumps_written, EvidenceNumbers()},
+                                         file, fallback) != nullptr;
+    munmap(image, bytes);
     return written;
 }
 

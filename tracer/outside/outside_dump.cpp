@@ -23,13 +23,22 @@ std::string write_to(const OutsideDump& dump, bool opened, DumpFile& file) {
     const size_t workspace_bytes = format::section_workspace_bytes();
     const auto workspace = std::make_unique<uint64_t[]>(workspace_bytes / sizeof(uint64_t) + 1);
     std::vector<char> meta(kMetaBytes);
-    DumpContent content{{0, format::DumpReason::kCollected, dump.detail.c_str(), -1, dump.realtime_ns, dump.ticks, -1,
-                         dump.process_alive, environment.data(),
-                         dump.threads_of != 0 ? read_processors(dump.threads_of, {}) : ProcessorUse{}, read_machine(),
-                         dump.halt.c_str()},
-                        dump.image.data(),
-                        dump.image.size(),
-                        dump.stacks};
+    DumpContent content{
+        .meta = {.number = 0,
+                 .reason = format::DumpReason::kCollected,
+                 .detail = dump.detail.c_str(),
+                 .requested_by_rank = -1,
+                 .realtime_ns = dump.realtime_ns,
+                 .ticks = dump.ticks,
+                 .saved_by_rank = -1,
+                 .process_alive = dump.process_alive,
+                 .environment = environment.data(),
+                 .processors = dump.threads_of != 0 ? read_processors(dump.threads_of, {}) : ProcessorUse{},
+                 .machine = read_machine(),
+                 .halt = dump.halt.c_str()},
+        .image = dump.image.data(),
+        .image_bytes = dump.image.size(),
+        .stacks = dump.stacks};
     const DumpRoom room{reinterpret_cast<char*>(workspace.get()), workspace_bytes, meta.data()};
     return write_dump_file(file, content, room, file.next_number(), dump.keep, EvidenceNumbers()) ? file.path()
                                                                                                   : std::string();
