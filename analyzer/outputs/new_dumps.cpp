@@ -18,7 +18,7 @@
 #include "dump_meta.h"
 #include "formats/container/dump_reader.h"
 #include "formats/layout/dump_name.h"
-#include "formats/layout/started_by.h"
+#include "formats/layout/label_names.h"
 #include "formats/ring/ring_clock.h"
 #include "host/file_bytes.h"
 #include "host/json_value.h"

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "host/users.h"
+#include "host/this_host.h"
 
 namespace titan::tools {
 

@@ -9,7 +9,7 @@
 #include "base/private_dir.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "host/users.h"
+#include "host/this_host.h"
 
 namespace titan::tools {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "base/seconds.h"
 #include "base/text.h"
-#include "formats/layout/started_by.h"
+#include "formats/layout/label_names.h"
 #include "host/command_line.h"
 #include "host/output.h"
 #include "host/program.h"

@@ -1,6 +1,8 @@
 #include "requests.h"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <utility>
 
 #include "base/clock.h"
@@ -23,6 +25,9 @@ struct RequestPlace {
 };
 
 constinit RequestPlace places[16]{};  // indexed by reason
+static_assert(std::all_of(std::begin(kDumpReasons), std::end(kDumpReasons), [](const DumpReasonRow& row) {
+    return static_cast<size_t>(row.reason) < std::size(places);
+}));
 constinit std::atomic<uint32_t> asked{0};
 constinit std::atomic<uint32_t> copied{0};
 constinit std::atomic<uint64_t> silent_at_plus_one{0};  // value of `copied` when somebody had waited for it in vain
