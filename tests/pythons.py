@@ -31,7 +31,7 @@ def interpreters():
     found = {}
     for command in commands:
         try:
-            asked = subprocess.run([*command, "-c", ASK], capture_output=True, text=True, timeout=30)
+            asked = subprocess.run([*command, "-I", "-S", "-c", ASK], capture_output=True, text=True, timeout=30)
         except OSError:
             continue
         if asked.returncode == 0:

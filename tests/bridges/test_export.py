@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 import bridge_case
@@ -113,6 +114,8 @@ print(json.dumps(told))
 
 
 class Export(bridge_case.Case):
+    jobs = {}
+
     def setUp(self):
         super().setUp()
         self.python = [real_python()] if REAL else list(self.each_python())[-1].command
@@ -125,8 +128,14 @@ class Export(bridge_case.Case):
                                  "WANDB_ERROR_REPORTING": "false"})
 
     def dumps_of_job(self, what="metrics"):
-        place = self.place / what
-        place.mkdir()
+        """Of one job for all tests."""
+        if what not in self.jobs:
+            holder = tempfile.TemporaryDirectory()
+            self.addClassCleanup(holder.cleanup)
+            self.jobs[what] = self.run_job(pathlib.Path(holder.name), what)
+        return self.jobs[what]
+
+    def run_job(self, place, what):
         tracer = {"LD_PRELOAD": package_case.options.library, "TITANTRACE_DIR": str(place / "dumps"),
                   "TITANTRACE_RING_DIR": str(place), "WORLD_SIZE": "3"}
         ranks = [subprocess.Popen([*self.python, "-c", JOB, place, what], cwd=place, stderr=subprocess.PIPE, text=True,

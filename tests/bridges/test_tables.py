@@ -8,9 +8,11 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import sqlite3
 import stat
 import subprocess
+import tempfile
 
 import bridge_case
 from bridge_case import REAL, ROOT, package_case, real_python
@@ -74,6 +76,8 @@ else:
 
 
 class Tables(bridge_case.Case):
+    job = None  # the directory of its dumps
+
     def setUp(self):
         super().setUp()
         self.python = [real_python()] if REAL else list(self.each_python())[-1].command
@@ -81,11 +85,15 @@ class Tables(bridge_case.Case):
         self.environment = {key: value for key, value in os.environ.items()
                             if not key.startswith(("TITANTRACE", "PYTHON"))}
         self.environment.update({"PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"})
-        stand_ins = self.build / "tests" / "simgpu"
-        self.run_well([stand_ins / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "6"], **{
-            "LD_PRELOAD": package_case.options.library, "LD_LIBRARY_PATH": str(stand_ins),
-            "TITANTRACE_DIR": str(self.place / "dumps"), "TITANTRACE_RING_DIR": str(self.place),
-            "TITANTRACE_LABELS": "note=a \"b\" \u00e9", "TITANTRACE_HEALTH_S": "1", "TITANTRACE_DUMP_ON": "exit"})
+        if Tables.job is None:
+            Tables.job = tempfile.TemporaryDirectory()
+            self.addClassCleanup(Tables.job.cleanup)
+            stand_ins = self.build / "tests" / "simgpu"
+            self.run_well([stand_ins / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "6"], **{
+                "LD_PRELOAD": package_case.options.library, "LD_LIBRARY_PATH": str(stand_ins),
+                "TITANTRACE_DIR": Tables.job.name, "TITANTRACE_RING_DIR": str(self.place),
+                "TITANTRACE_LABELS": "note=a \"b\" \u00e9", "TITANTRACE_HEALTH_S": "1", "TITANTRACE_DUMP_ON": "exit"})
+        shutil.copytree(Tables.job.name, self.place / "dumps")
 
     def run_well(self, words, status=0, **variables):
         done = subprocess.run([*map(str, words)], env={**self.environment, **variables}, cwd=self.place,

@@ -14,16 +14,27 @@ STEPS = 6_000  # more than are loaded for the verdict
 KEEPS_MIB = 12  # allocators, and the index
 KIB_OF_A_METRIC = 1  # in a step, joined over ranks: half a million are kept at most
 
-# A small process starts it, for what the one that starts it has counts as its own, too.
+# A small process starts the commands, for the memory of the one that starts a command counts as that command's, too.
 MEASURE = """
 import os, sys
-_, status, usage = os.wait4(os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ), 0)
-print(usage.ru_maxrss, file=sys.stderr)
-sys.exit(os.waitstatus_to_exitcode(status))
+for line in sys.stdin:
+    into, *command = line[:-1].split("\\t")
+    output = [(os.POSIX_SPAWN_OPEN, 1, into, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)]
+    _, status, usage = os.wait4(os.posix_spawn(command[0], command, os.environ, file_actions=output), 0)
+    print(os.waitstatus_to_exitcode(status), usage.ru_maxrss, flush=True)
 """
 
 
 class LargeJournals(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.measure = subprocess.Popen([sys.executable, "-I", "-S", "-c", MEASURE], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.measure.communicate()
+
     def journal(self, steps):
         directory = self.place.path / f"steps-{steps}"
         subprocess.run([harness.BUILD / "tests" / "synth" / "titan-synth-journal", directory, "--ranks", str(RANKS),
@@ -34,12 +45,11 @@ class LargeJournals(harness.Case):
     def run_command(self, directory, command, *options):
         """The file that it writes to, and how much memory it had at most."""
         into = self.place.path / "output"
-        with open(into, "wb") as output:
-            done = subprocess.run([sys.executable, "-S", "-c", MEASURE, harness.BUILD / "analyzer" / "titan-analyze",
-                                   *command, directory, "--no-rings", *options], stdout=output,
-                                  stderr=subprocess.PIPE, check=False)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return into, int(done.stderr.split()[-1]) / 1024
+        print(into, harness.BUILD / "analyzer" / "titan-analyze", *command, directory, "--no-rings", *options, sep="\t",
+              file=self.measure.stdin, flush=True)
+        status, kib = map(int, self.measure.stdout.readline().split())
+        self.assertEqual(status, 0, command)
+        return into, kib / 1024
 
     def rows(self, *arguments):
         return [json.loads(line) for line in self.run_command(*arguments)[0].read_text().splitlines()]

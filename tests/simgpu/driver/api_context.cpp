@@ -33,16 +33,12 @@ void retire_context(CUcontext context) {  // lock held
 }
 
 CUresult check_ordinal(CUdevice device) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     return device >= 0 && device < driver().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult reset_primary(CUdevice device, bool only_release) {
-    if (const CUresult result = check_ordinal(device); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_ordinal(device));
     std::lock_guard lock(driver().lock);
     auto found = driver().primary.find(device);
     if (found == driver().primary.end()) {
@@ -58,9 +54,7 @@ CUresult reset_primary(CUdevice device, bool only_release) {
 }  // namespace
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
-    if (const CUresult result = check_ordinal(device); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_ordinal(device));
     std::lock_guard lock(driver().lock);
     auto& [context, retained] = driver().primary[device];
     if (!context) {
@@ -75,9 +69,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) { return reset_primary(de
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) { return reset_primary(device, false); }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
-    if (const CUresult result = check_ordinal(device); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_ordinal(device));
     std::lock_guard lock(driver().lock);
     auto found = driver().primary.find(device);
     *active = found != driver().primary.end();
@@ -88,9 +80,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* a
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int) { return check_ordinal(device); }
 
 CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
-    if (const CUresult result = check_ordinal(device); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_ordinal(device));
     {
         std::lock_guard lock(driver().lock);
         *out = new_context(device, flags);
@@ -100,9 +90,7 @@ CUresult cuCtxCreate_v2(CUcontext* out, unsigned int flags, CUdevice device) {
 }
 
 CUresult cuCtxDestroy_v2(CUcontext context) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     std::lock_guard lock(driver().lock);
     if (!driver().contexts.count(context)) {
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -115,17 +103,13 @@ CUresult cuCtxDestroy_v2(CUcontext context) {
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     context_stack().push_back(context);
     return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext* out) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     if (context_stack().empty()) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
@@ -137,17 +121,13 @@ CUresult cuCtxPopCurrent_v2(CUcontext* out) {
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     current_context() = context;
     return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetCurrent(CUcontext* out) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     *out = context_stack().empty() ? nullptr : context_stack().back();
     return CUDA_SUCCESS;
 }
@@ -164,9 +144,7 @@ CUresult cuCtxGetDevice(CUdevice* device) {
 CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
     CUcontext current = context;
     if (!current) {
-        if (const CUresult result = require_context(&current); result != CUDA_SUCCESS) {
-            return result;
-        }
+        SIMGPU_TRY(require_context(&current));
     }
     *id = current->id;
     return CUDA_SUCCESS;

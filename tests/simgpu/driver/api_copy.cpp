@@ -40,9 +40,7 @@ void copy_box(const Box& box, int32_t* cancelled) {
 
 CUresult copy_async(CUstream handle, const Box& box) {
     StreamRef stream;
-    if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_stream(handle, &stream));
     return submit(stream, CU_GRAPH_NODE_TYPE_MEMCPY,
                   [box, cancelled = stream->context->cancelled] { copy_box(box, cancelled.get()); });
 }
@@ -51,9 +49,7 @@ CUresult copy_async(CUstream handle, const Box& box) {
 CUresult copy_now(const Box& box) {
     {
         std::lock_guard lock(driver().lock);
-        if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
-            return result;
-        }
+        SIMGPU_TRY(check_unsafe_call());
     }
     const CUresult result = copy_async(nullptr, box);
     return result == CUDA_SUCCESS ? impl::cuStreamSynchronize(nullptr) : result;
@@ -106,9 +102,7 @@ CUresult copy_3d(const Params* params, CUstream stream, bool wait) {
 template <typename T>
 CUresult set_async(CUstream handle, CUdeviceptr to, size_t pitch, T value, size_t width, size_t height) {
     StreamRef stream;
-    if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_stream(handle, &stream));
     return submit(stream, CU_GRAPH_NODE_TYPE_MEMSET, [=] {
         for (size_t y = 0; y < height; ++y) {
             for (size_t x = 0; x < width; ++x) {

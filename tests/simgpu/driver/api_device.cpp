@@ -31,9 +31,7 @@ const ErrorText* find_error(CUresult code) {
 }
 
 CUresult check_device(CUdevice device) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     return device >= 0 && device < driver().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
@@ -101,9 +99,7 @@ CUresult cuDriverGetVersion(int* version) {
 }
 
 CUresult cuDeviceGetCount(int* count) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     *count = driver().device_count;
     return CUDA_SUCCESS;
 }

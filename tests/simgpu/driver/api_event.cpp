@@ -12,9 +12,7 @@ namespace simgpu::impl {
 
 CUresult cuEventCreate(CUevent* out, unsigned int flags) {
     CUcontext context;
-    if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(require_context(&context));
     auto event = std::make_shared<CUevent_st>();
     event->flags = flags;
     event->context = context;
@@ -34,9 +32,7 @@ CUresult cuEventDestroy_v2(CUevent handle) {
 CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned int flags) {
     FIND_EVENT(handle)
     StreamRef stream;
-    if (const CUresult result = find_stream(stream_handle, &stream); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_stream(stream_handle, &stream));
     if (stream->context != event->context) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
@@ -82,18 +78,14 @@ CUresult check_host_use(const EventRef& event, std::shared_ptr<Moment>* moment) 
 CUresult cuEventQuery(CUevent handle) {
     FIND_EVENT(handle)
     std::shared_ptr<Moment> moment;
-    if (const CUresult result = check_host_use(event, &moment); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_host_use(event, &moment));
     return !moment || moment->is_done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventSynchronize(CUevent handle) {
     FIND_EVENT(handle)
     std::shared_ptr<Moment> moment;
-    if (const CUresult result = check_host_use(event, &moment); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_host_use(event, &moment));
     if (moment) {
         moment->wait();
     }
@@ -105,9 +97,7 @@ CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) 
     std::shared_ptr<Moment> moments[2];
     const CUevent handles[2] = {start, end};
     for (int i = 0; i < 2; ++i) {
-        if (const CUresult result = find_event(handles[i], &refs[i]); result != CUDA_SUCCESS) {
-            return result;
-        }
+        SIMGPU_TRY(find_event(handles[i], &refs[i]));
         std::lock_guard lock(driver().lock);
         if ((refs[i]->flags & CU_EVENT_DISABLE_TIMING) || !refs[i]->moment || refs[i]->capture) {
             return CUDA_ERROR_INVALID_HANDLE;

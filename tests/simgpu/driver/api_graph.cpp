@@ -54,9 +54,7 @@ CUresult list_nodes(CUgraph graph, CUgraphNode* out, size_t* count, Condition co
 }  // namespace
 
 CUresult cuGraphCreate(CUgraph* out, unsigned int) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     std::lock_guard lock(driver().lock);
     *out = new CUgraph_st;
     publish_graph(*out);
@@ -160,9 +158,7 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long) {
     CUcontext context;
-    if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(require_context(&context));
     std::lock_guard lock(driver().lock);
     if (!out || !alive(graph)) {
         return CUDA_ERROR_INVALID_VALUE;
@@ -235,9 +231,7 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) {
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     StreamRef stream;
-    if (const CUresult found = find_stream(handle, &stream); found != CUDA_SUCCESS) {
-        return found;
-    }
+    SIMGPU_TRY(find_stream(handle, &stream));
     std::vector<Work> works;
     {
         std::lock_guard lock(driver().lock);

@@ -53,9 +53,7 @@ bool is_function(CUfunction function) {
 
 CUresult launch(CUfunction function, CUstream handle, void** params, const Grid& grid) {
     StreamRef stream;
-    if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_stream(handle, &stream));
     if (!is_function(function)) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
@@ -71,9 +69,7 @@ CUresult launch(CUfunction function, CUstream handle, void** params, const Grid&
 }  // namespace
 
 CUresult cuModuleLoadData(CUmodule* out, const void* image) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     const auto* binary = static_cast<const SimgpuFatBinary*>(image);
     if (!out || !binary || (binary->magic != SIMGPU_FATBIN_MAGIC && !is_foreign(binary))) {
         return CUDA_ERROR_INVALID_IMAGE;

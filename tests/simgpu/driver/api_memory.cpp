@@ -25,16 +25,12 @@ CUresult take(void** out, size_t bytes, MemoryPlace place) {  // lock held
 
 CUresult allocate(void** out, size_t bytes, CUmemorytype type) {
     CUcontext context;
-    if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(require_context(&context));
     if (!out || bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     std::lock_guard lock(driver().lock);
-    if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_unsafe_call());
     return take(out, bytes, {type, context->device});
 }
 
@@ -44,18 +40,14 @@ CUresult release(CUdeviceptr pointer) {
         return CUDA_SUCCESS;
     }
     CUcontext context;
-    if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(require_context(&context));
     {
         std::lock_guard lock(driver().lock);
         if (!driver().allocations.count(pointer) || driver().places[pointer].mapped) {
             return CUDA_ERROR_INVALID_VALUE;
         }
     }
-    if (const CUresult result = drain_context(context); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(drain_context(context));
     std::lock_guard lock(driver().lock);
     auto found = driver().allocations.find(pointer);
     if (found == driver().allocations.end()) {
@@ -89,35 +81,25 @@ CUresult cuMemFreeHost(void* pointer) { return release(address(pointer)); }
 
 CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int) {
     CUcontext context;
-    if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(require_context(&context));
     if (!pointer || bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     std::lock_guard lock(driver().lock);
-    if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_unsafe_call());
     return driver().registered.emplace(address(pointer), bytes).second ? CUDA_SUCCESS
                                                                        : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
 }
 
 CUresult cuMemHostUnregister(void* pointer) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     std::lock_guard lock(driver().lock);
-    if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(check_unsafe_call());
     return driver().registered.erase(address(pointer)) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* pointer, unsigned int flags) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     if (!out || flags != 0 || !device_can_reach(address(pointer), 1)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -156,9 +138,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p
 }
 
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr pointer) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     std::lock_guard lock(driver().lock);
     const auto inside = [&](const auto& known) {
         auto next = known.upper_bound(pointer);
@@ -182,9 +162,7 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdev
 // The address is known at once, as in CUDA; no pool is simulated, so the memory is, too.
 CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream handle) {
     StreamRef stream;
-    if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_stream(handle, &stream));
     if (!out || bytes == 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -197,9 +175,7 @@ CUresult cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream handle) {
 
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) {
     StreamRef stream;
-    if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_stream(handle, &stream));
     return submit(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, [pointer] {
         std::lock_guard lock(driver().lock);
         auto found = driver().allocations.find(pointer);

@@ -13,9 +13,7 @@ namespace simgpu::impl {
 
 CUresult cuStreamCreateWithPriority(CUstream* out, unsigned int flags, int priority) {
     CUcontext context;
-    if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(require_context(&context));
     if (!out || (flags & ~unsigned{CU_STREAM_NON_BLOCKING})) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -101,9 +99,7 @@ CUresult cuStreamGetPriority(CUstream handle, int* priority) {
 CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned int flags) {
     FIND_STREAM(handle)
     EventRef event;
-    if (const CUresult result = find_event(event_handle, &event); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_event(event_handle, &event));
     std::shared_ptr<Moment> moment;
     {
         std::lock_guard lock(driver().lock);

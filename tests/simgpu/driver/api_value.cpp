@@ -62,9 +62,7 @@ Work make_work(const StreamRef& stream, const CUstreamBatchMemOpParams& op) {
 
 CUresult submit_ops(CUstream handle, unsigned count, const CUstreamBatchMemOpParams* ops) {
     StreamRef stream;
-    if (const CUresult result = find_stream(handle, &stream); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(find_stream(handle, &stream));
     std::vector<Work> all;
     for (unsigned i = 0; i < count; ++i) {
         all.push_back(make_work(stream, ops[i]));

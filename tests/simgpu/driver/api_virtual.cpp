@@ -39,9 +39,7 @@ CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAllocationProp*
 }
 
 CUresult cuMemAddressReserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long flags) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     if (!out || !is_whole(bytes) || flags != 0 || (alignment & (alignment - 1)) != 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -78,9 +76,7 @@ CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* wanted,
                      unsigned long long flags) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     if (!out || !is_whole(bytes) || flags != 0 || !is_known(wanted)) {
         return CUDA_ERROR_INVALID_VALUE;
     }

@@ -78,9 +78,7 @@ CUcontext& current_context() {
 }
 
 CUresult require_context(CUcontext* out) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     *out = context_stack().empty() ? nullptr : context_stack().back();
     if (!*out) {
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -106,9 +104,7 @@ CUresult find_stream(CUstream handle, StreamRef* out) {
         handle = CU_STREAM_PER_THREAD;
     }
     if (handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD) {
-        if (const CUresult result = require_context(&context); result != CUDA_SUCCESS) {
-            return result;
-        }
+        SIMGPU_TRY(require_context(&context));
         std::lock_guard lock(driver().lock);
         if (handle == CU_STREAM_PER_THREAD) {
             StreamRef& stream = own_of_thread<std::map<CUcontext, StreamRef>>()[context];
@@ -124,9 +120,7 @@ CUresult find_stream(CUstream handle, StreamRef* out) {
         }
         return CUDA_SUCCESS;
     }
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     std::lock_guard lock(driver().lock);
     auto found = driver().streams.find(handle);
     if (found == driver().streams.end()) {
@@ -137,9 +131,7 @@ CUresult find_stream(CUstream handle, StreamRef* out) {
 }
 
 CUresult find_event(CUevent handle, EventRef* out) {
-    if (const CUresult result = ready(); result != CUDA_SUCCESS) {
-        return result;
-    }
+    SIMGPU_TRY(ready());
     std::lock_guard lock(driver().lock);
     auto found = driver().events.find(handle);
     if (found == driver().events.end()) {
@@ -194,9 +186,7 @@ CUresult submit(const StreamRef& stream, CUgraphNodeType type, Work work, std::s
         return add_captured_node(stream, {type, std::move(work), std::move(name)});
     }
     if (stream == stream->context->legacy) {
-        if (const CUresult result = check_legacy_use(stream->context); result != CUDA_SUCCESS) {
-            return result;
-        }
+        SIMGPU_TRY(check_legacy_use(stream->context));
     }
     apply_legacy_ordering(stream);
     stream->queue->enqueue(std::move(work));
@@ -210,13 +200,9 @@ CUresult drain(const StreamRef& stream) {
         if (stream->capture) {
             return refuse(stream->capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
-        if (const CUresult result = check_unsafe_call(); result != CUDA_SUCCESS) {
-            return result;
-        }
+        SIMGPU_TRY(check_unsafe_call());
         if (stream == stream->context->legacy) {
-            if (const CUresult result = check_legacy_use(stream->context); result != CUDA_SUCCESS) {
-                return result;
-            }
+            SIMGPU_TRY(check_legacy_use(stream->context));
             apply_legacy_ordering(stream);
         }
         ticket = stream->queue->last_ticket();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "simgpu.h"
+#include "simgpu_try.h"
 #include "stream_queue.h"
 #include "vendor.h"
 

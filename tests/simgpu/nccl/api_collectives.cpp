@@ -68,9 +68,7 @@ ncclResult_t enqueue(const Call& call, ncclComm_t comm, cudaStream_t stream) {
     if (!core) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(comm, core); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(usable(comm, core));
     if (core->revoked || core->finalized || core->suspended) {
         return ncclInvalidUsage;
     }

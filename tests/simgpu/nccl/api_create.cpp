@@ -46,9 +46,7 @@ ncclResult_t init_rank(ncclComm_t* newcomm, int ranks, const std::string& key, i
     if (!core->context) {
         return ncclUnhandledCudaError;
     }
-    if (const ncclResult_t result = apply_config(core, config); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(apply_config(core, config));
     add_creation(core, nullptr, newcomm, Publish::kEarly, nullptr);
     return ncclSuccess;
 }
@@ -85,9 +83,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommInitAll, (ncclComm_t * comms, int devices, con
     }
     ncclUniqueId id;
     // Through the PLT, as in NCCL: someone who stands in front of it sees this call too.
-    if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(ncclGetUniqueId(&id));
     return grouped([&] {
         for (int i = 0; i < devices; ++i) {
             const ncclResult_t result = init_rank(&comms[i], devices, key_of(id), i, list ? list[i] : i, nullptr);
@@ -158,14 +154,10 @@ NCCL_EXPORT(ncclResult_t, ncclCommSplit,
         if (!newcomm || color < NCCL_SPLIT_NOCOLOR) {
             return ncclInvalidArgument;
         }
-        if (const ncclResult_t result = check_parent(comm, parent); result != ncclSuccess) {
-            return result;
-        }
+        SIMGPU_TRY(check_parent(comm, parent));
         CoreRef child;
         if (color != NCCL_SPLIT_NOCOLOR) {
-            if (const ncclResult_t result = make_child(parent, config, &child); result != ncclSuccess) {
-                return result;
-            }
+            SIMGPU_TRY(make_child(parent, config, &child));
         }
         const uint32_t ordinal = ++parent->children;
         add_creation(child, parent, newcomm, Publish::kLate,
@@ -183,9 +175,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommShrink,
         if (!newcomm || !excluded || excluded_count < 1 || (flags & ~NCCL_SHRINK_ABORT)) {
             return ncclInvalidArgument;
         }
-        if (const ncclResult_t result = check_parent(comm, parent); result != ncclSuccess) {
-            return result;
-        }
+        SIMGPU_TRY(check_parent(comm, parent));
         std::vector<int> gone(excluded, excluded + excluded_count);
         std::sort(gone.begin(), gone.end());
         gone.erase(std::unique(gone.begin(), gone.end()), gone.end());
@@ -203,9 +193,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommShrink,
             parent->abort = false;
         }
         CoreRef child;
-        if (const ncclResult_t result = make_child(parent, config, &child); result != ncclSuccess) {
-            return result;
-        }
+        SIMGPU_TRY(make_child(parent, config, &child));
         const auto below = std::lower_bound(gone.begin(), gone.end(), parent->rank) - gone.begin();
         child->rank = parent->rank - static_cast<int>(below);
         child->ranks = parent->ranks - static_cast<int>(gone.size());
@@ -220,9 +208,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t comm, ncclUniqueId* i
     if (!core || !id) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(comm, core); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(usable(comm, core));
     *id = id_of(child_key(*core, "grow", core->children + 1, nullptr, 0));
     return ncclSuccess;
 }
@@ -240,16 +226,12 @@ NCCL_EXPORT(ncclResult_t, ncclCommGrow,
                                    : ncclInvalidArgument;
         }
         const CoreRef parent = find_core(comm);
-        if (const ncclResult_t result = check_parent(comm, parent); result != ncclSuccess) {
-            return result;
-        }
+        SIMGPU_TRY(check_parent(comm, parent));
         if (rank != -1 || ranks <= parent->ranks) {
             return ncclInvalidArgument;
         }
         CoreRef grown;
-        if (const ncclResult_t result = make_child(parent, config, &grown); result != ncclSuccess) {
-            return result;
-        }
+        SIMGPU_TRY(make_child(parent, config, &grown));
         grown->rank = parent->rank;
         grown->ranks = ranks;
         grown->key = child_key(*parent, "grow", ++parent->children, nullptr, 0);

@@ -45,9 +45,7 @@ NCCL_EXPORT(ncclResult_t, ncclCommFinalize, (ncclComm_t comm)) {
     if (!core) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(comm, core); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(usable(comm, core));
     if (core->finalized || core->revoked) {
         return ncclInvalidArgument;
     }
@@ -139,9 +137,7 @@ ncclResult_t answer(ncclComm_t comm, int* out, int Core::*field) {
     if (!core || !out) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = core->revoked ? ncclSuccess : usable(comm, core); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(core->revoked ? ncclSuccess : usable(comm, core));
     *out = (*core).*field;
     return ncclSuccess;
 }

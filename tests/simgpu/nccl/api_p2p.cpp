@@ -30,9 +30,7 @@ ncclResult_t check_peer(ncclComm_t comm, int peer, CoreRef* out) {
     if (!*out) {
         return ncclInvalidArgument;
     }
-    if (const ncclResult_t result = usable(comm, *out); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(usable(comm, *out));
     if ((*out)->revoked || (*out)->finalized || (*out)->suspended) {
         return ncclInvalidUsage;
     }

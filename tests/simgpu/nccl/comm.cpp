@@ -83,9 +83,7 @@ ncclResult_t usable(ncclComm_t comm, const CoreRef& core) {
         return ncclInternalError;
     }
     ncclResult_t state = ncclSuccess;
-    if (const ncclResult_t result = ncclCommGetAsyncError(comm, &state); result != ncclSuccess) {
-        return result;
-    }
+    SIMGPU_TRY(ncclCommGetAsyncError(comm, &state));
     if (state == ncclInProgress) {
         warn("Attempt to use communicator before the previous operation returned ncclSuccess");
         return ncclInvalidArgument;

@@ -15,6 +15,7 @@
 #include "driver_table.h"
 #include "proxy.h"
 #include "segment.h"
+#include "simgpu_try.h"
 #include "vendor.h"
 
 namespace simgpu {

@@ -57,9 +57,7 @@ cudaError_t initialize() {
 }
 
 cudaError_t ensure_context() {
-    if (const cudaError_t error = initialize(); error != cudaSuccess) {
-        return error;
-    }
+    SIMGPU_TRY(initialize());
     CUcontext current = nullptr;
     if (driver_table()->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current) {
         return cudaSuccess;
@@ -68,21 +66,15 @@ cudaError_t ensure_context() {
 }
 
 cudaError_t select_device(int device) {
-    if (const cudaError_t error = initialize(); error != cudaSuccess) {
-        return error;
-    }
+    SIMGPU_TRY(initialize());
     CUcontext context;
-    if (const cudaError_t error = primary_context(device, &context); error != cudaSuccess) {
-        return error;
-    }
+    SIMGPU_TRY(primary_context(device, &context));
     t_device = device;
     return from_driver(driver_table()->cuCtxSetCurrent(context));
 }
 
 cudaError_t selected_device(int* device) {
-    if (const cudaError_t error = initialize(); error != cudaSuccess) {
-        return error;
-    }
+    SIMGPU_TRY(initialize());
     if (driver_table()->cuCtxGetDevice(device) != CUDA_SUCCESS) {
         *device = t_device;
     }
@@ -91,9 +83,7 @@ cudaError_t selected_device(int* device) {
 
 cudaError_t reset_device() {
     int device;
-    if (const cudaError_t error = selected_device(&device); error != cudaSuccess) {
-        return error;
-    }
+    SIMGPU_TRY(selected_device(&device));
     std::lock_guard lock(primaries().lock);
     primaries().of_device.erase(device);
     const CUresult result = driver_table()->cuDevicePrimaryCtxReset(device);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver_table.h"
+#include "simgpu_try.h"
 
 #pragma GCC visibility push(default)
 #include <cuda_runtime_api.h>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comparison.h"
+#include "nightly.h"
 #include "step_noise.h"
 
 using namespace titan::analyzer;
@@ -59,20 +60,20 @@ bool remarks(const Comparison& comparison, const std::string& text) {
 
 TEST_CASE("comparisons: equal runs seldom differ in any of 30 parts, and never fail the gate more often than is said") {
     std::mt19937_64 random = titan::test::generator();
-    constexpr int kRounds = 200;
+    const int runs = titan::test::rounds(60, 200);
     double differing = 0, slower = 0, found = 0;
-    for (int i = 0; i < kRounds; ++i) {
+    for (int i = 0; i < runs; ++i) {
         const Side before = side_with(random, 30, 1), equal = side_with(random, 30, 1);
         const Comparison comparison = compare(before, equal);
         const auto any = std::any_of(comparison.rows.begin(), comparison.rows.end(),
                                      [](const ComparedRow& row) { return row.differs(); });
-        differing += any ? 1.0 / kRounds : 0;
-        slower += gate_of(comparison, 0) == Gate::kSlower ? 1.0 / kRounds : 0;
-        found += gate_of(compare(before, side_with(random, 0, 1.05)), 0.03) == Gate::kSlower ? 1.0 / kRounds : 0;
+        differing += any ? 1.0 / runs : 0;
+        slower += gate_of(comparison, 0) == Gate::kSlower ? 1.0 / runs : 0;
+        found += gate_of(compare(before, side_with(random, 0, 1.05)), 0.03) == Gate::kSlower ? 1.0 / runs : 0;
     }
     MESSAGE("a part differs in " << 100 * differing << "%, a step is slower in " << 100 * slower
                                  << "% of equal runs; of those 5% slower " << 100 * found << "% fail at 3%");
-    const auto doubt = [](double said) { return 3 * std::sqrt(said * (1 - said) / kRounds); };
+    const auto doubt = [&](double said) { return 3 * std::sqrt(said * (1 - said) / runs); };
     CHECK(differing <= 0.05 + doubt(0.05));
     CHECK(slower <= 0.025 + doubt(0.025));
     CHECK(found > 0.9);

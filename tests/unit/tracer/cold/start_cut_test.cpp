@@ -173,7 +173,7 @@ Result run(Cut cut, int at) {
     return {ended, calls};
 }
 
-// At every `stride`th system call, so that all kinds together cut at each; where not all of it is tested, at a third of
+// At every `stride`th system call, so that all kinds together cut at each; where not all of it is tested, at a sixth of
 // these.
 void cut_everywhere(Cut cut, int first, int stride) {
     const Result whole = run(Cut::kNone, 0);
@@ -183,7 +183,7 @@ void cut_everywhere(Cut cut, int first, int stride) {
     }
     REQUIRE(whole.status == kGood);
     REQUIRE(whole.calls > 50);
-    const int step = test::rounds(3, 1) * stride;
+    const int step = test::rounds(6, 1) * stride;
     for (int at = first; at < whole.calls; at += step) {
         CAPTURE(at);
         CHECK(run(cut, at).status == kGood);
