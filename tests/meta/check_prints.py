@@ -10,8 +10,8 @@ PRINTS = re.compile(r"\b(?:v?f?printf|fputs|fputc|puts|putchar|putc|perror|psign
 ALLOWED = {
     "base/host/output.cpp": 2,  # say_text and print_text: what all programs print goes through make_printable there
     "tracer/settings/log.cpp": 1,  # the recorder's only voice: through make_printable
-    "tools/top/terminal.cpp": 1,  # titan-top's screen: through printable
-    "tools/run/bystander.cpp": 1,  # a number, into a pipe
+    "tools/top/main.cpp": 1,  # titan-top's screen: through printable
+    "tools/run/job.cpp": 1,  # a number, into a pipe
     "python/titantrace/said.py": 1,  # what the Python package's commands print
 }
 PYTHON_PRINTS = re.compile(r"(?<![\w.])print\s*\(|\bsys\.std(?:out|err)\.write\b")
