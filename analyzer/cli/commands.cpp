@@ -180,9 +180,9 @@ int report_run_with_journals(const CommonOptions& common, const char* nothing,
             run, [](const std::string& text) { print_text(text); }, note)) {
         return kExitHealthy;
     }
-    const bool foreign =
-        !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(),
-                                              [](const Process& one) { return one.source.is_flight_recorder; });
+    const bool foreign = !run.processes.empty() && std::ranges::all_of(run.processes, [](const Process& one) {
+        return one.source.is_flight_recorder;
+    });
     say("titan-analyze: {}{}\n", nothing, foreign ? ": Flight Recorder files hold only calls" : "");
     return kExitFindings;
 }

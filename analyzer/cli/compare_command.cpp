@@ -138,9 +138,8 @@ std::string side_text(const char* name, const Side& side) {
 }
 
 const ComparedRow* typical_of(const Comparison& comparison) {
-    const auto row = std::find_if(comparison.steps.begin(), comparison.steps.end(), [](const ComparedRow& one) {
-        return one.compared == Compared::kTypicalStep && one.effect;
-    });
+    const auto row = std::ranges::find_if(
+        comparison.steps, [](const ComparedRow& one) { return one.compared == Compared::kTypicalStep && one.effect; });
     return row == comparison.steps.end() ? nullptr : &*row;
 }
 
@@ -211,8 +210,7 @@ Sentence list_text(const std::vector<std::string>& names) {
 }
 
 Section parts(const Comparison& comparison, bool all) {
-    const auto differing = std::count_if(comparison.rows.begin(), comparison.rows.end(),
-                                         [](const ComparedRow& row) { return row.differs(); });
+    const auto differing = std::ranges::count_if(comparison.rows, [](const ComparedRow& row) { return row.differs(); });
     Section section{.id = "parts", .title = "Parts and metrics"};
     section.lead = fmt::format("{} of {} {}", differing, comparison.rows.size(),
                                verb_form(static_cast<uint64_t>(differing), "differs", "differ"));

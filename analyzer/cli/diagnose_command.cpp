@@ -40,8 +40,8 @@ void say_jobs_of_node(const RingDirectories& directories) {
             job.directory = std::filesystem::path(ring.path).parent_path();
         }
     }
-    const auto newest = std::max_element(
-        jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.second.newest_ns < b.second.newest_ns; });
+    const auto newest = std::ranges::max_element(
+        jobs, [](const auto& a, const auto& b) { return a.second.newest_ns < b.second.newest_ns; });
     if (newest == jobs.end()) {
         return;
     }

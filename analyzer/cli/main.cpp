@@ -49,7 +49,7 @@ int run_command_line(int argc, char** argv) {
     const Command diagnose = diagnose_command(app);
     const std::vector<Command> commands = subcommands(app);
     const std::vector<std::string> arguments(argv + 1, argv + argc);
-    report_errors_as_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
+    report_errors_as_json(std::ranges::find(arguments, "--json") != arguments.end());
     try {
         if (const auto status = app.parse(argc, argv)) {
             return *status;
@@ -92,8 +92,7 @@ std::string command_line(const std::string& command, const std::vector<std::stri
 
 std::string suggestion(const CommandLine& app, const std::vector<std::string>& arguments) {
     const auto find = [&](const auto& fits) -> const CommandLine* {
-        const auto found = std::find_if(app.commands().begin(), app.commands().end(),
-                                        [&](const auto& command) { return fits(*command); });
+        const auto found = std::ranges::find_if(app.commands(), [&](const auto& command) { return fits(*command); });
         return found == app.commands().end() ? nullptr : found->get();
     };
     const auto without = [&](size_t index) {

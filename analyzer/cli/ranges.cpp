@@ -111,7 +111,7 @@ void add_by(CommandLine& app, std::string& by, const char* otherwise) {
 
 SummaryBy parse_by(const std::string& text, SummaryBy otherwise) {
     static const std::vector<std::string> names = {"role", "rank", "host", "communicator"};  // as in SummaryBy
-    const auto found = std::find(names.begin(), names.end(), text);
+    const auto found = std::ranges::find(names, text);
     if (text.empty() || found != names.end()) {
         return text.empty() ? otherwise : static_cast<SummaryBy>(found - names.begin());
     }

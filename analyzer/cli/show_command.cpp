@@ -44,7 +44,7 @@ int run_show(ShowArguments& arguments) {
     }
     const Run run = usable(load_run(arguments.common.load_options(is_journaled)));
     const auto is_digest = [](const Process& process) { return process.source.is_digest; };
-    if (!run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(), is_digest)) {
+    if (!run.processes.empty() && std::ranges::all_of(run.processes, is_digest)) {
         return fail("digests do not hold all calls in full: show the dumps");
     }
     const Shown shown = show(run, arguments.options, [](const std::string& line) { print_text(line); });

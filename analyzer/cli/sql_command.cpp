@@ -117,8 +117,8 @@ void RowsOutput::add(const std::vector<Json>& values) {
         begin_listing(values);
     }
     std::vector<std::string> cells;
-    std::transform(values.begin(), values.end(), std::back_inserter(cells),
-                   [this](const Json& value) { return cell_text(value, table_.csv); });
+    std::ranges::transform(values, std::back_inserter(cells),
+                           [this](const Json& value) { return cell_text(value, table_.csv); });
     listing_->add(std::move(cells));
     if (rows_ % kRowsOfAPart == 0) {
         listing_->end_part();

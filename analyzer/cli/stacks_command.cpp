@@ -52,6 +52,17 @@ int write_folded(const std::string& path, const FoldedStacks& folded, const std:
 
 constexpr const char* kNoSamples = "no samples of stacks: set TITANTRACE_STACK_SAMPLES_S=1 in the job";
 
+std::vector<ProcessStacks> stacks_of(const Run& run, const std::set<int>& ranks, Symbols& symbols) {
+    RecordReader reader(run, symbols);
+    std::vector<ProcessStacks> all;
+    for (const Process& process : run.processes) {
+        if (ranks.empty() || ranks.contains(process.rank)) {
+            all.push_back(reader.stacks(process));
+        }
+    }
+    return all;
+}
+
 int fold(const Arguments& arguments, const Run& run, const std::set<int>& ranks) {
     if (arguments.diff_rank >= 0) {
         const FoldedStacks folded = fold_difference(run, arguments.diff_rank);
@@ -67,14 +78,7 @@ int fold(const Arguments& arguments, const Run& run, const std::set<int>& ranks)
         return write_folded(arguments.folded, folded, " of " + counted(folded.ranks, "rank"));
     }
     Symbols symbols(Symbols::Search::kEverywhere);
-    RecordReader reader(run, symbols);
-    std::vector<ProcessStacks> all;
-    for (const Process& process : run.processes) {
-        if (ranks.empty() || ranks.contains(process.rank)) {
-            all.push_back(reader.stacks(process));
-        }
-    }
-    folded = fold_dumped(all, arguments.view.all_threads);
+    folded = fold_dumped(stacks_of(run, ranks, symbols), arguments.view.all_threads);
     if (folded.samples == 0) {
         return fail("no stacks in these records");
     }
@@ -92,13 +96,7 @@ int run_stacks(const Arguments& arguments) {
         return fail("--diff-rank needs --folded FILE");
     }
     Symbols symbols(Symbols::Search::kEverywhere);
-    RecordReader reader(run, symbols);
-    std::vector<ProcessStacks> all;
-    for (const Process& process : run.processes) {
-        if (ranks.empty() || ranks.contains(process.rank)) {
-            all.push_back(reader.stacks(process));
-        }
-    }
+    const std::vector<ProcessStacks> all = stacks_of(run, ranks, symbols);
     if (all.empty()) {
         say("titan-analyze: no record of {}; there are {}\n", ranks_text({ranks.begin(), ranks.end()}),
             ranks_text(run.ranks));

@@ -197,7 +197,7 @@ struct SummaryArguments {
 
 bool print_brief(const Run& run, const std::set<int>& ranks, const Write& print, const Write& note) {
     const std::vector<std::string> lines = brief_lines(run, ranks, note, progress_bar("summing up", "ranks"));
-    std::for_each(lines.begin(), lines.end(), [&print](const std::string& line) { print(line + "\n"); });
+    std::ranges::for_each(lines, [&print](const std::string& line) { print(line + "\n"); });
     return !lines.empty();
 }
 

@@ -114,8 +114,8 @@ class Writer {
 
   private:
     bool set_window_around_hang() {
-        const auto hang = std::find_if(diagnosis_.findings.begin(), diagnosis_.findings.end(),
-                                       [](const Finding& finding) { return finding.hangs && finding.since_ns != 0; });
+        const auto hang = std::ranges::find_if(
+            diagnosis_.findings, [](const Finding& finding) { return finding.hangs && finding.since_ns != 0; });
         if (hang == diagnosis_.findings.end()) {
             return false;
         }
@@ -277,7 +277,7 @@ std::optional<uint32_t> process_of(const Run& run, const Json& head) {
     const auto rank = head.at("distributedInfo").at("rank").integer();
     const auto host = head.at("host_name").text();
     const std::set<std::string> hosts(run.hosts.begin(), run.hosts.end());
-    const auto found = std::find_if(run.processes.begin(), run.processes.end(), [&](const Process& process) {
+    const auto found = std::ranges::find_if(run.processes, [&](const Process& process) {
         return rank ? process.rank == *rank : host ? process.host == *host : hosts.size() == 1;
     });
     return found == run.processes.end() ? std::nullopt

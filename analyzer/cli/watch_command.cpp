@@ -84,8 +84,8 @@ struct Said {
 };
 
 bool by_watchdog(const Run& run) {
-    return std::any_of(run.processes.begin(), run.processes.end(),
-                       [](const Process& process) { return process.source.reason == format::DumpReason::kTimeout; });
+    return std::ranges::any_of(
+        run.processes, [](const Process& process) { return process.source.reason == format::DumpReason::kTimeout; });
 }
 
 // Reads the dumps that arrived since. The highest attempt counts: if a launcher counts restarts only on some nodes, one
@@ -152,7 +152,7 @@ class Watch {
     }
 
     bool awaits_dumps() const {
-        return std::any_of(incidents_.begin(), incidents_.end(), [](const auto& item) { return item.second.wanted; });
+        return std::ranges::any_of(incidents_, [](const auto& item) { return item.second.wanted; });
     }
 
     void consider_all() {

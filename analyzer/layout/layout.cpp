@@ -7,7 +7,6 @@
 #include <set>
 
 #include "host/words.h"
-#include "layout_groups.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -37,8 +36,7 @@ std::map<Role, std::map<int, int32_t>> labelled_places(const Run& run) {
     }
     std::erase_if(labelled, [](const auto& axis) {
         const auto& places = axis.second;
-        return std::all_of(places.begin(), places.end(),
-                           [&](const auto& place) { return place.second == places.begin()->second; });
+        return std::ranges::all_of(places, [&](const auto& place) { return place.second == places.begin()->second; });
     });
     return labelled;
 }
@@ -87,8 +85,8 @@ Layout layout_of(const Run& run) {
     }
     const size_t world = std::max(run.ranks.size() + run.missing_ranks.size(), static_cast<size_t>(1));
     for (auto& [role, dimension] : dimensions) {
-        const auto known = std::count_if(layout.places_.begin(), layout.places_.end(),
-                                         [&](const auto& place) { return place.second.in(role) >= 0; });
+        const auto known =
+            std::ranges::count_if(layout.places_, [&](const auto& place) { return place.second.in(role) >= 0; });
         dimension.complete = static_cast<size_t>(known) == world;
         layout.dimensions_.push_back(std::move(dimension));
     }
@@ -120,7 +118,7 @@ std::string Layout::common_text(const std::vector<int>& ranks) const {
         return text;
     }
     const auto shared = [&](auto&& same) {
-        return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+        return std::ranges::all_of(ranks, [&](int rank) {
             const RankPlace* place = place_of(rank);
             return place != nullptr && same(*place);
         });
@@ -149,9 +147,9 @@ std::string Layout::fold(const std::vector<int>& ranks) const {
     }
     // Exactly those ranks that are in one place: as many as there are in it, and all of them in it.
     const auto exactly = [&](auto&& inside) {
-        const auto count = std::count_if(places_.begin(), places_.end(),
-                                         [&](const auto& rank_and_place) { return inside(rank_and_place.second); });
-        return static_cast<size_t>(count) == ranks.size() && std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+        const auto count =
+            std::ranges::count_if(places_, [&](const auto& rank_and_place) { return inside(rank_and_place.second); });
+        return static_cast<size_t>(count) == ranks.size() && std::ranges::all_of(ranks, [&](int rank) {
                    const RankPlace* place = place_of(rank);
                    return place != nullptr && inside(*place);
                });
@@ -216,8 +214,8 @@ namespace {
 
 bool has_role_in_name(const Run& run, uint32_t index) {
     const std::string& name = run.communicators[index].name;
-    return !name.empty() && std::count_if(run.communicators.begin(), run.communicators.end(),
-                                          [&](const auto& other) { return other.name == name; }) == 1;
+    return !name.empty() &&
+           std::ranges::count_if(run.communicators, [&](const auto& other) { return other.name == name; }) == 1;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/words.h"
+#include "layout.h"
 #include "run.h"
 #include "sentence.h"
 
@@ -144,5 +145,19 @@ std::string likely_host(const Run& run, int rank);
 
 // "rank 317 probably ran on node-39, as ranks 312-316,318-319 did"; empty where it is not known.
 std::string likely_host_text(const Run& run, int rank);
+
+// --- Communicators as lists of global ranks, and what each of them is for.
+
+struct Group {
+    std::vector<int> ranks;  // index: communicator rank; -1 unknown; empty if the size is unknown or the identity
+                             // guessed
+    bool complete = false;   // all known
+    int stride = 0;          // distance of neighbours, if it is always the same
+};
+
+// Index: that of Run::communicators.
+std::vector<Group> groups_of(const Run& run);
+
+std::vector<CommunicatorRole> roles_of(const Run& run, const std::vector<Group>& groups);
 
 }  // namespace titan::analyzer

@@ -141,8 +141,7 @@ Role role_of_name(std::string_view name) {
             joined = true;
             continue;
         }
-        const auto known =
-            std::find_if(kWords.begin(), kWords.end(), [&](const KnownWord& row) { return row.text == word; });
+        const auto known = std::ranges::find_if(kWords, [&](const KnownWord& row) { return row.text == word; });
         if (known == kWords.end()) {
             return Role::kNoRole;
         }

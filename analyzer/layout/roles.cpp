@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "layout_groups.h"
+#include "layout.h"
 #include "run_text.h"
 
 namespace titan::analyzer {
@@ -84,7 +84,7 @@ std::vector<Family> families_of(const Run& run, const std::vector<Group>& groups
             families.push_back(std::move(family));
         }
     }
-    std::sort(families.begin(), families.end(), [](const Family& a, const Family& b) { return a.stride < b.stride; });
+    std::ranges::sort(families, [](const Family& a, const Family& b) { return a.stride < b.stride; });
     return families;
 }
 
@@ -282,11 +282,10 @@ std::vector<Group> groups_of(const Run& run) {
             group.ranks.push_back(global);
         }
         const std::vector<int>& ranks = group.ranks;
-        group.complete = !ranks.empty() && std::none_of(ranks.begin(), ranks.end(), [](int rank) { return rank < 0; });
+        group.complete = !ranks.empty() && std::ranges::none_of(ranks, [](int rank) { return rank < 0; });
         const int stride = ranks.size() > 1 ? ranks[1] - ranks[0] : 0;
-        const bool even = group.complete && std::adjacent_find(ranks.begin(), ranks.end(), [&](int a, int b) {
-                                                return b - a != stride;
-                                            }) == ranks.end();
+        const bool even = group.complete && std::ranges::adjacent_find(
+                                                ranks, [&](int a, int b) { return b - a != stride; }) == ranks.end();
         group.stride = even ? stride : 0;
     }
     return groups;

@@ -19,8 +19,8 @@ bool is_of_other_role(const Process& a, const Process& b) {
 
 bool share_a_rank(const std::vector<Process>& processes) {
     std::set<int32_t> seen;
-    return std::any_of(processes.begin(), processes.end(),
-                       [&](const Process& process) { return process.rank >= 0 && !seen.insert(process.rank).second; });
+    return std::ranges::any_of(
+        processes, [&](const Process& process) { return process.rank >= 0 && !seen.insert(process.rank).second; });
 }
 
 // Sets of processes that belong together: of one role, or in one communicator. One that leads from world to world has
@@ -65,7 +65,7 @@ class Kin {
             sets.push_back(std::move(members));
         }
         const auto started_ns = [&](const std::vector<size_t>& set) { return processes_[set.front()].started_ns; };
-        std::stable_sort(sets.begin(), sets.end(), [&](const auto& a, const auto& b) {
+        std::ranges::stable_sort(sets, [&](const auto& a, const auto& b) {
             return std::tuple(b.size(), started_ns(a)) < std::tuple(a.size(), started_ns(b));
         });
         return sets;
@@ -80,9 +80,9 @@ class Kin {
     }
 
     bool numbers_alike(uint64_t id, const std::vector<size_t>& members) const {
-        return std::all_of(members.begin(), members.end(), [&](size_t i) {
+        return std::ranges::all_of(members, [&](size_t i) {
             const Process& process = processes_[i];
-            return std::any_of(process.members.begin(), process.members.end(), [&](const Member& member) {
+            return std::ranges::any_of(process.members, [&](const Member& member) {
                 return member.id == id && member.rank == process.rank && member.size == process.world_size;
             });
         });
@@ -124,7 +124,7 @@ struct Draft {
     std::vector<size_t> members;
 
     bool takes(const std::vector<Process>& processes, const std::vector<size_t>& set) const {
-        return std::all_of(set.begin(), set.end(), [&](size_t i) {
+        return std::ranges::all_of(set, [&](size_t i) {
             const Process& process = processes[i];
             return !ranks.contains(process.rank) &&
                    (size < 0 || process.world_size < 0 || process.world_size == size) &&
@@ -146,8 +146,7 @@ struct Draft {
 std::vector<World> worlds_of(std::vector<Process> processes) {
     std::vector<Draft> drafts;
     for (const std::vector<size_t>& set : Kin(processes).sets()) {
-        auto draft =
-            std::find_if(drafts.begin(), drafts.end(), [&](const Draft& one) { return one.takes(processes, set); });
+        auto draft = std::ranges::find_if(drafts, [&](const Draft& one) { return one.takes(processes, set); });
         draft = draft == drafts.end() ? drafts.emplace(drafts.end()) : draft;
         draft->add(processes, set);
     }
@@ -158,13 +157,12 @@ std::vector<World> worlds_of(std::vector<Process> processes) {
         }
         return first_ns;
     };
-    std::stable_sort(drafts.begin(), drafts.end(),
-                     [&](const Draft& a, const Draft& b) { return started_ns(a) < started_ns(b); });
+    std::ranges::stable_sort(drafts, [&](const Draft& a, const Draft& b) { return started_ns(a) < started_ns(b); });
     std::vector<World> worlds;
     for (Draft& draft : drafts) {
         World& world = worlds.emplace_back();
         world.name = draft.role.empty() ? fmt::format("world-{}", worlds.size()) : draft.role;
-        std::sort(draft.members.begin(), draft.members.end());
+        std::ranges::sort(draft.members);
         for (const size_t i : draft.members) {
             world.processes.push_back(std::move(processes[i]));
         }
@@ -173,8 +171,7 @@ std::vector<World> worlds_of(std::vector<Process> processes) {
 }
 
 bool is_role(const std::string& name, const std::vector<Process>& processes) {
-    return std::any_of(processes.begin(), processes.end(),
-                       [&](const Process& process) { return process.role() == name; });
+    return std::ranges::any_of(processes, [&](const Process& process) { return process.role() == name; });
 }
 
 // "world-2 of pids 12, 13", or the role.
@@ -223,13 +220,13 @@ bool live_beside(const Process& a, const Process& b) {
 Result<std::vector<World>> choose_worlds(std::vector<Process> processes, const std::string& wanted) {
     std::vector<World> worlds;
     const bool have_roles =
-        std::any_of(processes.begin(), processes.end(), [](const Process& process) { return !process.role().empty(); });
+        std::ranges::any_of(processes, [](const Process& process) { return !process.role().empty(); });
     if (share_a_rank(processes) || (have_roles && !wanted.empty())) {
         worlds = worlds_of(std::move(processes));
     } else {
         worlds.push_back({"", std::move(processes)});
     }
-    auto chosen = std::find_if(worlds.begin(), worlds.end(), [&](const World& world) { return world.name == wanted; });
+    auto chosen = std::ranges::find_if(worlds, [&](const World& world) { return world.name == wanted; });
     if (!wanted.empty() && chosen == worlds.end()) {
         std::set<std::string> names;
         for (const World& world : worlds) {
@@ -249,15 +246,13 @@ Result<std::vector<World>> choose_worlds(std::vector<Process> processes, const s
         return worlds;
     }
     const auto worth = [](const World& world) {
-        const auto any = [&](auto&& holds) {
-            return std::any_of(world.processes.begin(), world.processes.end(), holds);
-        };
+        const auto any = [&](auto&& holds) { return std::ranges::any_of(world.processes, holds); };
         return std::tuple(any([](const Process& process) { return process.died(); }), any([](const Process& process) {
                               return process.source.reason == format::DumpReason::kTimeout;
                           }),
                           world.processes.size());
     };
-    chosen = std::min_element(worlds.begin(), worlds.end(), [&](const World& a, const World& b) {
+    chosen = std::ranges::min_element(worlds, [&](const World& a, const World& b) {
         return std::tuple(worth(b), a.name) < std::tuple(worth(a), b.name);
     });
     std::iter_swap(worlds.begin(), chosen);

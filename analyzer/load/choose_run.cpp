@@ -112,8 +112,8 @@ std::vector<Process> choose_run(std::vector<Process> processes, const LoadOption
         time = std::max(time, process.now_ns);
     }
     const auto fits = [&](const RunKey& key) {
-        const bool named = std::any_of(newest.begin(), newest.end(),
-                                       [&](const auto& item) { return item.first.first == options.run; });
+        const bool named =
+            std::ranges::any_of(newest, [&](const auto& item) { return item.first.first == options.run; });
         return (options.run.empty() || !named || key.first == options.run) &&
                (!options.attempt || key.second == *options.attempt);
     };
@@ -157,7 +157,7 @@ std::optional<RunKey> key_of_run(const std::vector<Process>& processes, const st
 
 bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups) {
     constexpr int64_t kLaterNs = 5'000'000'000;
-    return std::all_of(groups.begin(), groups.end(), [&](const CandidateGroup& group) {
+    return std::ranges::all_of(groups, [&](const CandidateGroup& group) {
         const bool same = group.run == safe_file_name(run.run) && group.attempt == std::to_string(run.attempt);
         return !same && !group.attempt.empty() && group.newest_ns + kLaterNs < run.newest_ns;
     });
@@ -182,8 +182,8 @@ Result<ChosenLogs> choose_logs(const std::vector<std::string>& paths, const Load
     if (logs.empty()) {
         return Error(chosen.warnings.empty() ? "no log is there" : chosen.warnings.front().summary);
     }
-    std::stable_sort(logs.begin(), logs.end(),
-                     [](const StructuredLog& a, const StructuredLog& b) { return a.first_ns < b.first_ns; });
+    std::ranges::stable_sort(logs,
+                             [](const StructuredLog& a, const StructuredLog& b) { return a.first_ns < b.first_ns; });
     std::vector<std::vector<std::string>> attempts;
     std::set<std::pair<std::string, int32_t>> started;
     int64_t silent_ns = 0;  // since then those that started say nothing

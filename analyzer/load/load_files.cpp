@@ -139,8 +139,7 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
     for_each_job(all, options, groups, symbols,
                  [&](size_t job, Loader& with) { outcomes[job] = load_rank(jobs[job].files, with); });
     std::vector<size_t> aftermath;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(aftermath),
-                 [&](size_t job) { return outcomes[job].shows_aftermath; });
+    std::ranges::copy_if(all, std::back_inserter(aftermath), [&](size_t job) { return outcomes[job].shows_aftermath; });
     if (!aftermath.empty()) {
         const std::map<Attempt, int64_t> first = first_aborts(outcomes);
         for_each_job(aftermath, options, groups, symbols, [&](size_t job, Loader& with) {
@@ -154,9 +153,8 @@ std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions&
 
 // Attempts that are not loaded, in their own directories.
 size_t attempts_left(const Discovery& discovery) {
-    return static_cast<size_t>(
-        std::count_if(discovery.groups.begin(), discovery.groups.end(),
-                      [](const CandidateGroup& group) { return !group.attempt.empty() && !is_taken(group); }));
+    return static_cast<size_t>(std::ranges::count_if(
+        discovery.groups, [](const CandidateGroup& group) { return !group.attempt.empty() && !is_taken(group); }));
 }
 
 std::string ask_for_dumps(const RingRun& run) { return fmt::format("titan-dump --job {} asks for dumps", run.run); }
@@ -176,23 +174,23 @@ LoadedRun only_rings(const RingRun& run) {
 
 // A journal beside dumps tells of processes that have none: of a later start of the run, if it goes on behind them.
 bool reads_journals(const std::vector<CandidateGroup>& groups, const LoadOptions& options) {
-    return options.with_journals || std::any_of(groups.begin(), groups.end(), [](const CandidateGroup& group) {
+    return options.with_journals || std::ranges::any_of(groups, [](const CandidateGroup& group) {
                int64_t dumped_ns = 0;
                for (const Candidate& file : group.files) {
                    dumped_ns = std::max(dumped_ns, file.modified_ns);
                }
                return group.newest_ns > dumped_ns &&
-                      std::any_of(group.journals.begin(), group.journals.end(),
-                                  [dumped_ns](const std::string& path) { return begins_after(path, dumped_ns); });
+                      std::ranges::any_of(group.journals, [dumped_ns](const std::string& path) {
+                          return begins_after(path, dumped_ns);
+                      });
            });
 }
 
 // True if these are of a start of the job after all that the others recorded.
 bool started_after(const std::vector<Process>& processes, const std::vector<Process>& others) {
     const int64_t started_ns = start_of(processes);
-    return started_ns != INT64_MAX && std::all_of(others.begin(), others.end(), [started_ns](const Process& other) {
-               return other.now_ns < started_ns;
-           });
+    return started_ns != INT64_MAX &&
+           std::ranges::all_of(others, [started_ns](const Process& other) { return other.now_ns < started_ns; });
 }
 
 LoadedRun rings_before_dumps(const RingRun& run, const Discovery& discovery, bool has_dumps) {
@@ -337,7 +335,7 @@ Result<LoadedRun> load_files(const LoadOptions& options, GroupRanks& group_ranks
     }
     loaded.passed_over = options.run.empty() && !options.attempt ? attempts_left(*discovery) : 0;
     // The same whether the files were read here, or node by node into digests.
-    std::sort(loaded.found.problems.begin(), loaded.found.problems.end());
+    std::ranges::sort(loaded.found.problems);
     warn_of_damage(loaded.found.problems, loaded.found.warnings);
     loaded.any = !none();
     loaded.found.processes = choose_run(std::move(processes), options, loaded.found.warnings);
@@ -398,12 +396,11 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
             continue;
         }
         // Its own dump, else one of its rank.
-        auto same = std::find_if(processes.begin(), processes.end(), [&](const Process& process) {
+        auto same = std::ranges::find_if(processes, [&](const Process& process) {
             return process.pid == ring.pid && (ring.rank < 0 || process.rank == ring.rank);
         });
         if (same == processes.end() && ring.rank >= 0) {
-            same = std::find_if(processes.begin(), processes.end(),
-                                [&](const Process& process) { return process.rank == ring.rank; });
+            same = std::ranges::find_if(processes, [&](const Process& process) { return process.rank == ring.rank; });
         }
         // A ring has all that its journal has, and calls.
         const bool is_journaled = same != processes.end() && same->source.is_journal && ring.pid == same->pid;
@@ -420,7 +417,7 @@ void add_node_rings(const std::optional<RunKey>& key, std::vector<Process>& proc
         }
         Process process = decode_process(*opened, &symbols);
         condense(process);
-        const bool is_beside = is_other && std::all_of(processes.begin(), processes.end(), [&](const Process& other) {
+        const bool is_beside = is_other && std::ranges::all_of(processes, [&](const Process& other) {
                                    return other.rank != process.rank || live_beside(process, other);
                                });
         if (is_journaled && is_of(*opened, *same)) {

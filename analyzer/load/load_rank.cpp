@@ -59,8 +59,7 @@ void sort_newest_first(std::vector<RankFile>& rank_files, ImageBuffer& memory, s
         const uint64_t last_ns = moment.process.empty() ? moment.realtime_ns : newest[moment.process].realtime_ns;
         return std::tuple(last_ns, moment.process, moment.ticks, one.candidate.number);
     };
-    std::stable_sort(rank_files.begin(), rank_files.end(),
-                     [&](const RankFile& a, const RankFile& b) { return key(a) > key(b); });
+    std::ranges::stable_sort(rank_files, [&](const RankFile& a, const RankFile& b) { return key(a) > key(b); });
 }
 
 // Judged by the head of the file: a node need not unpack the dumps of all others to find its own.
@@ -151,7 +150,7 @@ std::optional<Process> dump_before_abort(std::span<RankFile> older, const Opened
 }
 
 bool has_called_since(const Process& process, int64_t time_ns) {
-    return std::any_of(process.entries.begin(), process.entries.end(), [&](const Entry& entry) {
+    return std::ranges::any_of(process.entries, [&](const Entry& entry) {
         return format::moves_data(entry.kind) && entry.entered_ns > time_ns;
     });
 }
@@ -202,8 +201,8 @@ void add_other_worlds(const RankFile& taken, std::span<RankFile> older, Loader& 
             take_opened(*opened, with, found);
         }
         for (Process& process : found.processes) {
-            if (std::all_of(outcome.processes.begin(), outcome.processes.end(),
-                            [&](const Process& other) { return live_beside(process, other); })) {
+            if (std::ranges::all_of(outcome.processes,
+                                    [&](const Process& other) { return live_beside(process, other); })) {
                 outcome.processes.push_back(std::move(process));
             }
         }

@@ -154,7 +154,7 @@ void complete_entries(Process& p) {
 
 template <typename T, typename Fits>
 bool all(const std::vector<T>& list, Fits&& fits) {
-    return std::all_of(list.begin(), list.end(), fits);
+    return std::ranges::all_of(list, fits);
 }
 
 // The first index that leads nowhere, in words; empty if all are sound.
@@ -171,12 +171,11 @@ std::string unsound(const Process& p) {
         return "an event wait whose record is missing";
     }
     const auto rises = [](const Entry& a, const Entry& b) { return a.place >= b.place; };
-    if (std::adjacent_find(p.entries.begin(), p.entries.end(), rises) != p.entries.end()) {
+    if (std::ranges::adjacent_find(p.entries, rises) != p.entries.end()) {
         return "calls out of order";
     }
-    if (!p.tickets.empty() &&
-        (p.tickets.size() != p.entries.size() ||
-         std::adjacent_find(p.tickets.begin(), p.tickets.end(), std::greater_equal<>()) != p.tickets.end())) {
+    if (!p.tickets.empty() && (p.tickets.size() != p.entries.size() ||
+                               std::ranges::adjacent_find(p.tickets, std::greater_equal<>()) != p.tickets.end())) {
         return "tickets that fit no calls";
     }
     if (!all(p.steps, [&](const StepProfile& step) {
@@ -194,7 +193,7 @@ std::string unsound(const Process& p) {
     }
     const auto falls = [](const Arrival& a, const Arrival& b) { return a.sequence > b.sequence; };
     if (!all(p.members, [&](const Member& member) {
-            return std::adjacent_find(member.arrivals.begin(), member.arrivals.end(), falls) == member.arrivals.end();
+            return std::ranges::adjacent_find(member.arrivals, falls) == member.arrivals.end();
         })) {
         return "arrivals out of order";
     }
@@ -280,7 +279,7 @@ Result<Process> unpack_process(std::span<const std::byte> bytes) {
     std::string why = all_fields.good() ? "" : "cut off";
     digest::each_field<Unpacker>(p, [&](uint64_t wanted, auto&& describe) {
         const auto field =
-            std::find_if(found.begin(), found.end(), [&](const auto& candidate) { return candidate.first == wanted; });
+            std::ranges::find_if(found, [&](const auto& candidate) { return candidate.first == wanted; });
         if (field == found.end() || !why.empty()) {
             return;
         }

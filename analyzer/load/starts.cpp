@@ -59,13 +59,12 @@ std::vector<std::optional<format::RingHeader>> heads_of(const std::vector<Candid
 // Files of several processes, or of another recorder, are read as a whole. One dump of each rank is of one start.
 bool may_hold_starts(const CandidateGroup& group) {
     std::set<std::string> stems;
-    const bool all_ours = std::none_of(group.files.begin(), group.files.end(), [](const Candidate& file) {
+    const bool all_ours = std::ranges::none_of(group.files, [](const Candidate& file) {
         return file.is_digest || file.is_archive || file.is_flight_recorder;
     });
     return !group.attempt.empty() && all_ours &&
-           (!group.journals.empty() || !std::all_of(group.files.begin(), group.files.end(), [&](const Candidate& file) {
-               return stems.insert(file.stem).second;
-           }));
+           (!group.journals.empty() ||
+            !std::ranges::all_of(group.files, [&](const Candidate& file) { return stems.insert(file.stem).second; }));
 }
 
 Lives lives_of(const CandidateGroup& group) {
@@ -107,8 +106,8 @@ std::vector<Start> starts_of(const CandidateGroup& group) {
     for (const auto& item : lives) {
         by_begin.push_back(&item);
     }
-    std::stable_sort(by_begin.begin(), by_begin.end(),
-                     [](const auto* a, const auto* b) { return a->second.began_ns < b->second.began_ns; });
+    std::ranges::stable_sort(by_begin,
+                             [](const auto* a, const auto* b) { return a->second.began_ns < b->second.began_ns; });
     // A start begins where all earlier ones are silent, and a rank that is there before comes again behind that. The
     // last sign of life may be older than the end: silence alone tells nothing.
     size_t begin = 0;
@@ -215,7 +214,7 @@ Result<std::vector<AttemptOf>> attempts_of(const LoadOptions& options) {
         return !group.attempt.empty() && (options.run.empty() || group.run == options.run) &&
                (!options.attempt || number_of(group) == *options.attempt);
     };
-    const auto newest = std::find_if(discovery->groups.begin(), discovery->groups.end(), is_wanted);
+    const auto newest = std::ranges::find_if(discovery->groups, is_wanted);
     const std::string run = newest == discovery->groups.end() ? options.run : newest->run;
     std::map<int32_t, const CandidateGroup*> groups;
     for (const CandidateGroup& group : discovery->groups) {

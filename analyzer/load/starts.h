@@ -13,7 +13,6 @@
 #include "host/result.h"
 #include "journals.h"
 #include "load_options.h"
-#include "starts.h"
 
 namespace titan::analyzer {
 

@@ -57,7 +57,7 @@ size_t common_slices(const SideRow& row, const IsWanted& is_wanted) {
 }
 
 bool all_above_zero(const std::vector<double>& values) {
-    return std::all_of(values.begin(), values.end(), [](double value) { return value > 0; });
+    return std::ranges::all_of(values, [](double value) { return value > 0; });
 }
 
 double per_step(const Side& side, const SideRow& row, const IsWanted& is_wanted) {
@@ -123,7 +123,7 @@ class Comparer {
 
   private:
     bool is_compared(int rank) const {
-        return result_.ranks.empty() || std::binary_search(result_.ranks.begin(), result_.ranks.end(), rank);
+        return result_.ranks.empty() || std::ranges::binary_search(result_.ranks, rank);
     }
 
     // What it adds to a step of a rank.
@@ -208,7 +208,7 @@ class Comparer {
 
     // A call has a row for its host and one for its GPU.
     static void add_once(const std::string& name, std::vector<std::string>& names) {
-        if (std::find(names.begin(), names.end(), name) == names.end()) {
+        if (std::ranges::find(names, name) == names.end()) {
             names.push_back(name);
         }
     }
@@ -307,7 +307,7 @@ class Comparer {
         adjust(result_.groups);
         // As the whole does: that row says it.
         std::erase_if(result_.groups, [&](const ComparedRow& group) {
-            const auto whole = std::find_if(result_.rows.begin(), result_.rows.end(), [&](const ComparedRow& row) {
+            const auto whole = std::ranges::find_if(result_.rows, [&](const ComparedRow& row) {
                 return row.compared == Compared::kPart && row.kind == group.kind && row.name == group.name;
             });
             const bool as_all = whole->effect && group.effect && whole->scale == group.scale && whole->differs() &&
@@ -345,7 +345,7 @@ class Comparer {
     }
 
     static void sort(std::vector<ComparedRow>& rows) {
-        std::stable_sort(rows.begin(), rows.end(), [&](const ComparedRow& a, const ComparedRow& b) {
+        std::ranges::stable_sort(rows, [&](const ComparedRow& a, const ComparedRow& b) {
             return a.differs() != b.differs() ? a.differs() : adds_ns(a) > adds_ns(b);
         });
     }
@@ -356,8 +356,8 @@ class Comparer {
         }
         const auto only = [](const std::vector<int>& of, const std::vector<int>& others) {
             std::vector<int> ranks;
-            std::copy_if(of.begin(), of.end(), std::back_inserter(ranks),
-                         [&](int rank) { return std::find(others.begin(), others.end(), rank) == others.end(); });
+            std::ranges::copy_if(of, std::back_inserter(ranks),
+                                 [&](int rank) { return std::ranges::find(others, rank) == others.end(); });
             return ranks;
         };
         result_.newly_late = only(after_.late_ranks, before_.late_ranks);
@@ -442,7 +442,7 @@ class Comparer {
     void note_gaps() {
         const std::vector<std::string> own = gaps_of(before_), others = gaps_of(after_);
         const auto has = [](const std::vector<std::string>& gaps, const std::string& gap) {
-            return std::find(gaps.begin(), gaps.end(), gap) != gaps.end();
+            return std::ranges::find(gaps, gap) != gaps.end();
         };
         for (const std::string& gap : own) {
             note((has(others, gap) ? "A and B: " : "A: ") + gap);
@@ -497,7 +497,7 @@ bool ComparedRow::differs() const {
 
 bool Comparison::differs() const {
     const auto any = [](const std::vector<ComparedRow>& of) {
-        return std::any_of(of.begin(), of.end(), [](const ComparedRow& row) { return row.differs(); });
+        return std::ranges::any_of(of, [](const ComparedRow& row) { return row.differs(); });
     };
     return any(steps) || any(rows) || !groups.empty();
 }

@@ -80,8 +80,7 @@ double t_of_chance(double freedom) {
 std::vector<double> logarithms(const std::vector<double>& values) {
     std::vector<double> logs;
     logs.reserve(values.size());
-    std::transform(values.begin(), values.end(), std::back_inserter(logs),
-                   [](double value) { return std::log(value); });
+    std::ranges::transform(values, std::back_inserter(logs), [](double value) { return std::log(value); });
     return logs;
 }
 
@@ -145,7 +144,7 @@ std::optional<Effect> effect_of(const std::vector<double>& a, const std::vector<
 std::vector<double> holm_corrected(const std::vector<double>& chances) {
     std::vector<size_t> order(chances.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return chances[a] < chances[b]; });
+    std::ranges::sort(order, [&](size_t a, size_t b) { return chances[a] < chances[b]; });
     std::vector<double> adjusted(chances.size());
     double most = 0;
     for (size_t i = 0; i < order.size(); ++i) {

@@ -249,9 +249,8 @@ std::optional<WrittenVerdict> VerdictFiles::read() const {
     const Json json = Json::parse(verdict.json).value_or(Json());
     verdict.line = json.at("one_line").text().value_or("");
     const auto& findings = json.at("findings").items();
-    verdict.names_cause = std::any_of(findings.begin(), findings.end(), [](const Json& finding) {
-        return finding.at("hangs").boolean().value_or(false);
-    });
+    verdict.names_cause = std::ranges::any_of(
+        findings, [](const Json& finding) { return finding.at("hangs").boolean().value_or(false); });
     return verdict;
 }
 

@@ -103,7 +103,7 @@ std::vector<std::string> Overview::longest_parts() const {
     for (const auto& [name, ns] : together) {
         sorted.emplace_back(-ns, name);
     }
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     std::vector<std::string> names;
     for (size_t i = 0; i < std::min(sorted.size(), kMostDrawn); ++i) {
         names.push_back(sorted[i].second);

@@ -98,7 +98,7 @@ std::vector<std::string> columns_of(const std::map<std::string, Row>& rows) {
     for (const auto& [column, of] : known) {
         columns.push_back(column);
     }
-    std::stable_sort(columns.begin(), columns.end(), [&](const std::string& a, const std::string& b) {
+    std::ranges::stable_sort(columns, [&](const std::string& a, const std::string& b) {
         const auto worth = [&](const std::string& column) {
             return std::pair(known[column].second.size() > 1, known[column].first);
         };
@@ -136,7 +136,7 @@ Json calls_section(const Run& run) {
         }
         order.push_back(&row);
     }
-    std::stable_sort(order.begin(), order.end(), [](const Row* a, const Row* b) {
+    std::ranges::stable_sort(order, [](const Row* a, const Row* b) {
         return std::pair(-a->behind, a->ranks) < std::pair(-b->behind, b->ranks);
     });
     std::vector<std::string> columns = columns_of(rows);
@@ -235,8 +235,7 @@ Json around_section(const Evidence& evidence, const Clocks& clocks, const std::v
     if (run.processes.empty()) {
         return nothing_because("no rank left a record");
     }
-    if (std::all_of(run.processes.begin(), run.processes.end(),
-                    [](const Process& process) { return process.entries.empty(); })) {
+    if (std::ranges::all_of(run.processes, [](const Process& process) { return process.entries.empty(); })) {
         return nothing_because("no call is on record");
     }
     const int64_t zero_ns = moment_of(evidence, clocks, findings);

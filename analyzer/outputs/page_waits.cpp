@@ -67,7 +67,7 @@ class Folding {
         for (auto& [number, nodes] : members) {
             all.push_back(std::move(nodes));
         }
-        std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+        std::ranges::stable_sort(all, [&](const auto& a, const auto& b) {
             const auto worth = [&](const auto& nodes) {
                 return std::pair(!evidence_.hangs(nodes.front()), evidence_.since(evidence_.oldest_of(nodes)));
             };

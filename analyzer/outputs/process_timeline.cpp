@@ -124,9 +124,9 @@ void ProcessTimeline::drop_oldest() {
     };
     counts_.left_out += static_cast<uint64_t>(middle - slices_.begin());
     slices_.erase(slices_.begin(), middle);
-    std::for_each(slices_.begin(), slices_.end(), [&](Slice& slice) { keep(slice.details, slice.details_bytes); });
+    std::ranges::for_each(slices_, [&](Slice& slice) { keep(slice.details, slice.details_bytes); });
     std::erase_if(points_, [&](const Point& point) { return point.at_ns < from_ns; });
-    std::for_each(points_.begin(), points_.end(), [&](Point& point) { keep(point.details, point.details_bytes); });
+    std::ranges::for_each(points_, [&](Point& point) { keep(point.details, point.details_bytes); });
     bytes_ = std::move(kept);
 }
 
@@ -371,10 +371,10 @@ class LaneWriter : public LaneVisitor {
 }  // namespace
 
 TimelineCounts ProcessTimeline::write(uint64_t process, uint64_t& next_track) {
-    std::sort(slices_.begin(), slices_.end(), [](const Slice& a, const Slice& b) {
+    std::ranges::sort(slices_, [](const Slice& a, const Slice& b) {
         return std::tie(a.track, a.begin_ns, b.end_ns) < std::tie(b.track, b.begin_ns, a.end_ns);
     });
-    std::stable_sort(points_.begin(), points_.end(), [](const Point& a, const Point& b) {
+    std::ranges::stable_sort(points_, [](const Point& a, const Point& b) {
         return std::tie(a.track, a.at_ns) < std::tie(b.track, b.at_ns);
     });
     int32_t order = 0;
@@ -395,8 +395,8 @@ TimelineCounts ProcessTimeline::write(uint64_t process, uint64_t& next_track) {
         });
     }
     counts_.slices = slices_.size();
-    counts_.joined = static_cast<uint64_t>(
-        std::count_if(slices_.begin(), slices_.end(), [](const Slice& slice) { return slice.joined; }));
+    counts_.joined =
+        static_cast<uint64_t>(std::ranges::count_if(slices_, [](const Slice& slice) { return slice.joined; }));
     return counts_;
 }
 

@@ -38,8 +38,8 @@ void insert(std::set<std::string, std::less<>>& words, std::string_view word) {
 
 std::string lower_case(std::string_view text) {
     std::string lower(text);
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+    std::ranges::transform(lower, lower.begin(),
+                           [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
     return lower;
 }
 

@@ -57,7 +57,7 @@ class ProcessParts {
             return 0;
         }
         std::vector<int64_t>& begins_ns = begins_ns_.begin()->second;  // marked steps, or one period
-        std::sort(begins_ns.begin(), begins_ns.end());
+        std::ranges::sort(begins_ns);
         const size_t slices = slices_of(begins_ns.size());
         for (auto& [key, values] : values_) {
             if (slices == 0) {
@@ -84,7 +84,7 @@ class ProcessParts {
         std::vector<std::vector<double>> cut(slices);
         RankSlices result;
         for (const Value& one : values) {
-            const auto step = std::upper_bound(begins_ns.begin(), begins_ns.end(), one.begin_ns) - begins_ns.begin();
+            const auto step = std::ranges::upper_bound(begins_ns, one.begin_ns) - begins_ns.begin();
             if (step == 0 || one.begin_ns >= newest_end_ns_) {
                 continue;  // before the first step, or in one that is not over
             }
@@ -130,7 +130,7 @@ class Majority {
     std::map<std::string, std::string> values() const {
         std::map<std::string, std::string> values;
         for (const auto& [name, counts] : counts_) {
-            values[name] = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+            values[name] = std::ranges::max_element(counts, [](const auto& a, const auto& b) {
                                return a.second < b.second;
                            })->first;
         }

@@ -25,7 +25,7 @@ std::vector<const RankTiming*> by_cost(const Timing& timing) {
     for (const RankTiming& rank : timing.ranks) {
         ranks.push_back(&rank);
     }
-    std::stable_sort(ranks.begin(), ranks.end(), [](const auto* a, const auto* b) {
+    std::ranges::stable_sort(ranks, [](const auto* a, const auto* b) {
         const bool a_named = a->shape.pattern != LatePattern::kNone;
         const bool b_named = b->shape.pattern != LatePattern::kNone;
         return a_named != b_named ? a_named : a->lost_ns > b->lost_ns;
@@ -50,9 +50,9 @@ std::string basis_text(const RankTiming& rank) { return rank.by_device ? "GPU" :
 
 // Explains why the records themselves cannot show stragglers, or not all; empty where they can.
 std::string unseen_text(const Run& run, const Timing& timing) {
-    const bool durations_alone =
-        !run.processes.empty() &&
-        std::all_of(run.processes.begin(), run.processes.end(), [](const Process& one) { return !one.sees.moments; });
+    const bool durations_alone = !run.processes.empty() && std::ranges::all_of(run.processes, [](const Process& one) {
+        return !one.sees.moments;
+    });
     if (durations_alone && timing.ranks.empty()) {
         return "these records show when the hosts made their calls, but not how long the GPUs waited in them, nor how "
                "the hosts' clocks differ: they cannot show who is late (TORCH_NCCL_ENABLE_TIMING=1 records how long "

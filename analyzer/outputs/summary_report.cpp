@@ -313,13 +313,11 @@ std::string lost_cell(const AttemptTimes& one) {
 void write_table(const std::vector<AttemptTimes>& attempts, const ListingOptions& table,
                  const std::function<void(const std::string&)>& write) {
     // A session may have several runs.
-    const bool shows_runs = std::any_of(attempts.begin(), attempts.end(), [&attempts](const AttemptTimes& one) {
-        return one.run != attempts.front().run;
-    });
+    const bool shows_runs =
+        std::ranges::any_of(attempts, [&attempts](const AttemptTimes& one) { return one.run != attempts.front().run; });
     std::vector<ListColumn> columns = {
         {"attempt", 7, true}, {"ranks", 5, true}, {"began", 26}, {"steps", 8}, {"took", 7, true}};
-    const bool shows_starts =
-        std::any_of(attempts.begin(), attempts.end(), [](const AttemptTimes& one) { return one.start != 0; });
+    const bool shows_starts = std::ranges::any_of(attempts, [](const AttemptTimes& one) { return one.start != 0; });
     if (shows_starts) {
         columns.insert(columns.begin() + 1, {"start", 5, true});
     }

@@ -143,8 +143,8 @@ WhatIfReport what_if_report(const Evidence& evidence, const std::vector<CallEdit
         }
     }
     sort_unique(report.waiting);
-    std::copy_if(report.waiting.begin(), report.waiting.end(), std::back_inserter(report.go_on),
-                 [&](int rank) { return !still.contains(rank); });
+    std::ranges::copy_if(report.waiting, std::back_inserter(report.go_on),
+                         [&](int rank) { return !still.contains(rank); });
     return report;
 }
 
@@ -456,7 +456,7 @@ std::string impossible(const Run& run, const std::vector<CallEdit>& edits, const
 
 std::string unknown_rank(const Run& run, int rank) {
     const std::vector<int> known = ranks_of_run(run);
-    return std::binary_search(known.begin(), known.end(), rank)
+    return std::ranges::binary_search(known, rank)
                ? std::string()
                : fmt::format("there is no rank {} in {}; there {} {}", rank, run_title(run),
                              verb_form(known.size(), "is", "are"), ranks_text(known));
@@ -486,7 +486,7 @@ Result<std::vector<CallEdit>> read_call_edits(const Run& run, CallEdit::Kind kin
 
 std::string impossible_edit(const Run& run, const std::vector<CallEdit>& edits) {
     for (const CallEdit& edit : edits) {
-        const bool twice = std::count(edits.begin(), edits.end(), edit) > 1;
+        const bool twice = std::ranges::count(edits, edit) > 1;
         std::string why = edit.kind == CallEdit::Kind::kAlive ? std::string()
                           : twice
                               ? fmt::format("{} is there twice for rank {}", edited_call_words(run, edit), edit.rank)

@@ -22,9 +22,7 @@ namespace {
 constexpr size_t kMostOfLine = 600;
 constexpr size_t kMostStops = 6;
 
-bool contains(const std::vector<int>& ranks, int rank) {
-    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
+bool contains(const std::vector<int>& ranks, int rank) { return std::ranges::find(ranks, rank) != ranks.end(); }
 
 class Explorer {
   public:
@@ -174,10 +172,10 @@ class Explorer {
 
     bool holds_up(uint32_t index, const std::vector<int>& named) const {
         const WaitNode& node = evidence_.graph.nodes[index];
-        return std::any_of(node.absent.begin(), node.absent.end(),
-                           [&](const Absence& absence) { return contains(named, absence.global_rank); }) ||
-               std::any_of(node.blocked.begin(), node.blocked.end(),
-                           [&](const Blocked& blocked) { return contains(named, rank_of(blocked.member)); });
+        return std::ranges::any_of(node.absent,
+                                   [&](const Absence& absence) { return contains(named, absence.global_rank); }) ||
+               std::ranges::any_of(node.blocked,
+                                   [&](const Blocked& blocked) { return contains(named, rank_of(blocked.member)); });
     }
 
     Sentence leads() const {

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "goodput.h"
 #include "load_options.h"
 #include "records.h"
 

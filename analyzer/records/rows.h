@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "rows.h"
 #include "table.h"
 
 namespace titan::analyzer {

@@ -32,79 +32,6 @@ double weight_of(uint64_t bits) {
 
 }  // namespace
 
-class StepMetrics::Reader : public RecordVisitor {
-  public:
-    Reader(StepMetrics& into, Rank& rank, const StepRange& steps)
-        : into_(into), rank_(rank), steps_(steps), place_(into.ranks_.size()) {}
-
-    void marker(const MarkerRecord& record) override {
-        const format::MarkerEntry& raw = record.raw;
-        if (raw.kind == MarkerKind::kStep) {
-            const auto step = static_cast<int64_t>(raw.value);
-            first_step_ = std::min(first_step_, step);
-            rank_.newest_step = std::max(rank_.newest_step, step);
-        } else if (raw.kind == MarkerKind::kMetric) {
-            take(record);
-        }
-    }
-
-    // The newest value of each step counts for those that are joined so. Of overwritten markers the first step on
-    // record is the first whole one.
-    void finish(bool is_whole) {
-        rank_.from_step = is_whole ? -1 : first_step_;
-        for (const auto& [key, newest] : newest_) {
-            if (const auto sums = into_.sums_.find(key); sums != into_.sums_.end()) {
-                sums->second.newest_of_ranks += newest;
-            }
-        }
-    }
-
-  private:
-    void take(const MarkerRecord& record) {
-        const format::MarkerEntry& raw = record.raw;
-        const Name name(rank_.role, record.of.text(raw.name));
-        set_bit(into_.ever_[name], place_);
-        if (steps_ && (raw.step < steps_->first || raw.step > steps_->second)) {
-            return;
-        }
-        const auto value = std::bit_cast<double>(raw.value);
-        const Key key(raw.step, name);
-        Sums* const kept = into_.sums_of(key);
-        if (kept == nullptr) {
-            return;
-        }
-        Sums& sums = *kept;
-        if (raw.detail != 0) {
-            sums.reduction = static_cast<MetricReduction>(raw.detail);
-        }
-        into_.take(sums, value, weight_of(raw.extra), record.of.realtime_ns(raw.ticks));
-        set_bit(sums.reported, place_);
-        newest_[key] = value;
-        if (newest_.size() > into_.most_rows_ && !into_.sums_.contains(newest_.begin()->first)) {
-            newest_.erase(newest_.begin());
-        }
-        if (!std::isfinite(value)) {
-            sums.not_finite.push_back(rank_.rank);
-            return;
-        }
-        if (sums.lowest_rank < 0 || value < sums.lowest) {
-            sums.lowest = value;
-            sums.lowest_rank = rank_.rank;
-        }
-        if (sums.highest_rank < 0 || value > sums.highest) {
-            sums.highest = value;
-            sums.highest_rank = rank_.rank;
-        }
-    }
-
-    StepMetrics& into_;
-    Rank& rank_;
-    const StepRange& steps_;
-    size_t place_;
-    int64_t first_step_ = INT64_MAX;
-    std::map<Key, double> newest_;
-};
-
 StepMetrics::Sums* StepMetrics::sums_of(const Key& key) {
     if (kept_from_ && key.first < *kept_from_) {
         return nullptr;
@@ -138,8 +65,63 @@ void StepMetrics::take(Sums& sums, double value, double weight, int64_t at_ns) {
 
 void StepMetrics::add(const ProcessRecords& records, const StepRange& steps) {
     Rank rank{records.rank(), records.role(), -1, records.image().header().step};
-    Reader reader(*this, rank, steps);
-    reader.finish(records.visit(RecordKind::kMarker, reader, steps).overwritten == 0);
+    const size_t place = ranks_.size();
+    int64_t first_step = INT64_MAX;
+    std::map<Key, double> newest_of;
+    const auto take_metric = [&](const MarkerRecord& record) {
+        const format::MarkerEntry& raw = record.raw;
+        const Name name(rank.role, record.of.text(raw.name));
+        set_bit(ever_[name], place);
+        if (steps && (raw.step < steps->first || raw.step > steps->second)) {
+            return;
+        }
+        const auto value = std::bit_cast<double>(raw.value);
+        const Key key(raw.step, name);
+        Sums* const kept = sums_of(key);
+        if (kept == nullptr) {
+            return;
+        }
+        Sums& sums = *kept;
+        if (raw.detail != 0) {
+            sums.reduction = static_cast<MetricReduction>(raw.detail);
+        }
+        take(sums, value, weight_of(raw.extra), record.of.realtime_ns(raw.ticks));
+        set_bit(sums.reported, place);
+        newest_of[key] = value;
+        if (newest_of.size() > most_rows_ && !sums_.contains(newest_of.begin()->first)) {
+            newest_of.erase(newest_of.begin());
+        }
+        if (!std::isfinite(value)) {
+            sums.not_finite.push_back(rank.rank);
+            return;
+        }
+        if (sums.lowest_rank < 0 || value < sums.lowest) {
+            sums.lowest = value;
+            sums.lowest_rank = rank.rank;
+        }
+        if (sums.highest_rank < 0 || value > sums.highest) {
+            sums.highest = value;
+            sums.highest_rank = rank.rank;
+        }
+    };
+    const auto take_marker = [&](const MarkerRecord& record) {
+        if (record.raw.kind == MarkerKind::kStep) {
+            const auto step = static_cast<int64_t>(record.raw.value);
+            first_step = std::min(first_step, step);
+            rank.newest_step = std::max(rank.newest_step, step);
+        } else if (record.raw.kind == MarkerKind::kMetric) {
+            take_metric(record);
+        }
+    };
+    // Of overwritten markers the first step on record is the first whole one.
+    const bool is_whole = records.each(RecordKind::kMarker, take_marker, steps).overwritten == 0;
+    rank.from_step = is_whole ? -1 : first_step;
+    // The newest value of each step counts for those that are joined so.
+    for (const auto& [key, newest] : newest_of) {
+        if (const auto sums = sums_.find(key); sums != sums_.end()) {
+            sums->second.newest_of_ranks += newest;
+        }
+    }
     ranks_.push_back(rank);
 }
 

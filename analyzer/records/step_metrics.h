@@ -52,7 +52,6 @@ class StepMetrics {
     std::vector<int> never_reported(const StepMetric& metric) const;
 
   private:
-    class Reader;
     struct Rank {
         int rank;
         std::string role;

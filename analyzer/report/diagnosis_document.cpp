@@ -113,8 +113,7 @@ std::vector<Section> stacks(const Finding& finding) {
     std::vector<std::pair<std::vector<int>, std::vector<std::string>>> places;  // ranks that stand alike
     for (const auto& [rank, frames] : finding.stacks) {
         std::vector<std::string> lines = folded_frames(frames, kShownFrames);
-        const auto known =
-            std::find_if(places.begin(), places.end(), [&](const auto& place) { return place.second == lines; });
+        const auto known = std::ranges::find_if(places, [&](const auto& place) { return place.second == lines; });
         if (known == places.end()) {
             places.emplace_back(std::vector{rank}, std::move(lines));
         } else {
@@ -233,7 +232,7 @@ std::string run_text(Frame first, Frame end) {
     }
     std::vector<std::string> libraries;
     for (auto frame = first; frame != end; ++frame) {
-        if (std::find(libraries.begin(), libraries.end(), frame->library) == libraries.end()) {
+        if (std::ranges::find(libraries, frame->library) == libraries.end()) {
             libraries.push_back(frame->library);
         }
     }

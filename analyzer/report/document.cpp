@@ -72,8 +72,7 @@ class TextWriter {
 
     void write_folded(const std::vector<Section>& all, size_t folded, size_t depth) {
         if (folded != 0) {
-            const auto one =
-                std::find_if(all.begin(), all.end(), [](const Section& s) { return !s.folded_as.empty(); });
+            const auto one = std::ranges::find_if(all, [](const Section& s) { return !s.folded_as.empty(); });
             out_ +=
                 fmt::format("\n{:{}}and {} more {} (--json)\n", "", 2 * depth, folded, plural(folded, one->folded_as));
         }
@@ -151,8 +150,8 @@ std::vector<const Table*> tables_of(const std::vector<Section>& sections) {
     for (const Section& section : sections) {
         for (const Block& block : section.blocks) {
             const Table* const table = std::get_if<Table>(&block);
-            if (table != nullptr && std::any_of(table->columns.begin(), table->columns.end(),
-                                                [](const ListColumn& column) { return !column.title.empty(); })) {
+            if (table != nullptr &&
+                std::ranges::any_of(table->columns, [](const ListColumn& column) { return !column.title.empty(); })) {
                 tables.push_back(table);
             }
         }

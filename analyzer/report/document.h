@@ -7,7 +7,6 @@
 #include <variant>
 #include <vector>
 
-#include "document.h"
 #include "host/json_value.h"
 #include "host/listing.h"
 #include "run.h"

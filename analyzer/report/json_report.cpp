@@ -7,7 +7,6 @@
 #include "evidence.h"
 #include "host/json_value.h"
 #include "host/words.h"
-#include "layout_report.h"
 #include "one_line.h"
 #include "report.h"
 #include "report_parts.h"

@@ -1,5 +1,3 @@
-#include "layout_report.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -171,8 +169,7 @@ Section ranks(const Layout& layout) {
 
 bool any_without_place(const Run& run) {
     const std::vector<CommunicatorRole>& roles = run.layout->roles();
-    return std::any_of(roles.begin(), roles.end(),
-                       [](const CommunicatorRole& role) { return !row_of(role.role).has_place; });
+    return std::ranges::any_of(roles, [](const CommunicatorRole& role) { return !row_of(role.role).has_place; });
 }
 
 }  // namespace

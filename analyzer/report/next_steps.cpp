@@ -67,12 +67,12 @@ class Advice {
                    (said != nullptr && said->exit_status > 0 && said->signal == 0 && !said->out_of_memory);
         };
         const std::vector<int>& ranks = head_.ranks;
-        if (ranks.empty() || !std::all_of(ranks.begin(), ranks.end(), left)) {
+        if (ranks.empty() || !std::ranges::all_of(ranks, left)) {
             return std::string(head_.remedy());
         }
         const std::string whom = ranks_text(ranks);
         if (head_.kind == FindingKind::kRankDead) {
-            const auto said = std::find_if(run_.testimony.begin(), run_.testimony.end(), [&](const Testimony& one) {
+            const auto said = std::ranges::find_if(run_.testimony, [&](const Testimony& one) {
                 return one.rank == ranks.front() && !one.message.empty();
             });
             if (said != run_.testimony.end()) {
@@ -118,8 +118,7 @@ class Advice {
         }
         for (size_t i = 0; i < std::min(head_.ranks.size(), kAdvisedRanks); ++i) {
             const int rank = head_.ranks[i];
-            const bool missing =
-                std::find(run_.missing_ranks.begin(), run_.missing_ranks.end(), rank) != run_.missing_ranks.end();
+            const bool missing = std::ranges::find(run_.missing_ranks, rank) != run_.missing_ranks.end();
             if (const std::string host = missing ? likely_host(run_, rank) : std::string(); !host.empty()) {
                 ranks_of[host].push_back(rank);
             }
@@ -131,11 +130,10 @@ class Advice {
     }
 
     void call_sites() {
-        const bool foreign = std::any_of(run_.processes.begin(), run_.processes.end(),
-                                         [](const Process& process) { return process.source.is_flight_recorder; });
-        const bool known = std::any_of(run_.processes.begin(), run_.processes.end(), [](const Process& process) {
-            return std::any_of(process.entries.begin(), process.entries.end(),
-                               [](const Entry& entry) { return entry.site != 0; });
+        const bool foreign = std::ranges::any_of(
+            run_.processes, [](const Process& process) { return process.source.is_flight_recorder; });
+        const bool known = std::ranges::any_of(run_.processes, [](const Process& process) {
+            return std::ranges::any_of(process.entries, [](const Entry& entry) { return entry.site != 0; });
         });
         if (!known) {
             advise(foreign ? "these dumps hold no stack frames (JSON never does; else "
@@ -167,13 +165,12 @@ class Advice {
 
     bool is_member(int rank) const {
         const std::vector<MemberRef>& members = run_.communicators[head_.communicator].members;
-        return std::any_of(members.begin(), members.end(),
-                           [&](MemberRef ref) { return run_.member(ref).global_rank == rank; });
+        return std::ranges::any_of(members, [&](MemberRef ref) { return run_.member(ref).global_rank == rank; });
     }
 
     void calls_around_it() {
-        const bool only_digests = std::all_of(run_.processes.begin(), run_.processes.end(),
-                                              [](const Process& process) { return process.source.is_digest; });
+        const bool only_digests =
+            std::ranges::all_of(run_.processes, [](const Process& process) { return process.source.is_digest; });
         if (head_.communicator == kNoIndex || head_.sequence == kNoSequence || only_digests) {
             return;
         }

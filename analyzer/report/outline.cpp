@@ -51,8 +51,8 @@ std::string_view origin_of(const Process& process) {
     if (process.source.reason == DumpReason::kCollected && process.liveness == Liveness::kAlive) {
         return "read from outside while the process lived";
     }
-    const auto known = std::find_if(kOrigins.begin(), kOrigins.end(),
-                                    [&](const Origin& origin) { return origin.reason == process.source.reason; });
+    const auto known =
+        std::ranges::find_if(kOrigins, [&](const Origin& origin) { return origin.reason == process.source.reason; });
     return known == kOrigins.end() ? std::string_view("for an unknown reason") : known->words;
 }
 
@@ -139,8 +139,8 @@ int64_t newest_step(const Run& run) {
 
 std::vector<int> missing_ranks(const Run& run, const std::set<int>& wanted) {
     std::vector<int> missing;
-    std::copy_if(run.missing_ranks.begin(), run.missing_ranks.end(), std::back_inserter(missing),
-                 [&](int rank) { return wanted.empty() || wanted.contains(rank); });
+    std::ranges::copy_if(run.missing_ranks, std::back_inserter(missing),
+                         [&](int rank) { return wanted.empty() || wanted.contains(rank); });
     return missing;
 }
 
@@ -179,15 +179,14 @@ std::string outline_text(const Run& run) {
     std::vector<Records> told;
     for (const Process& process : run.processes) {
         const std::string_view origin = origin_of(process);
-        const auto known =
-            std::find_if(told.begin(), told.end(), [&](const Records& records) { return records.origin == origin; });
+        const auto known = std::ranges::find_if(told, [&](const Records& records) { return records.origin == origin; });
         Records& records = known == told.end() ? told.emplace_back(Records{origin}) : *known;
         ++records.count;
         if (process.source.reason == DumpReason::kApi && !process.source.detail.empty()) {
             records.reasons.insert(process.source.detail);
         }
     }
-    std::stable_sort(told.begin(), told.end(), [](const Records& a, const Records& b) { return a.count > b.count; });
+    std::ranges::stable_sort(told, [](const Records& a, const Records& b) { return a.count > b.count; });
     std::string list;
     for (const Records& records : told) {
         list += (list.empty() ? "" : ", ") + records_text(records);

@@ -99,8 +99,8 @@ size_t screen_lines(const std::string& text, size_t width) {
 }
 
 void add_more(Document& document, const std::string& more) {
-    const auto last = std::find_if(document.sections.begin(), document.sections.end(),
-                                   [](const Section& section) { return section.id == "next_steps"; });
+    const auto last =
+        std::ranges::find_if(document.sections, [](const Section& section) { return section.id == "next_steps"; });
     const std::string line = more + "  # the whole report";
     if (last != document.sections.end()) {
         std::get<Commands>(last->blocks.front()).lines.push_back(line);

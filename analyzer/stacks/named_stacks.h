@@ -14,7 +14,6 @@
 #include "dumped_child.h"
 #include "formats/layout/stacks_layout.h"
 #include "host/result.h"
-#include "named_stacks.h"
 #include "run.h"
 
 namespace titan::analyzer {

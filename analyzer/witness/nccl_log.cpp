@@ -64,16 +64,12 @@ void note_rank(std::string_view words, LoggedProcess& process) {
 }
 
 bool says_much(std::string_view level, std::string_view words) {
-    return level == "WARN" || words.find(" - Abort ") != std::string_view::npos ||
-           words.find("Revoke START") != std::string_view::npos;
+    return level == "WARN" || has(words, " - Abort ") || has(words, "Revoke START");
 }
 
 }  // namespace
 
-bool is_nccl_log(const WitnessFile& file) {
-    return file.text.find(" NCCL INFO ") != std::string_view::npos ||
-           file.text.find(" NCCL WARN ") != std::string_view::npos;
-}
+bool is_nccl_log(const WitnessFile& file) { return has(file.text, " NCCL INFO ") || has(file.text, " NCCL WARN "); }
 
 void read_nccl_log(const WitnessFile& file, std::vector<Testimony>& into) {
     std::map<std::pair<std::string, int32_t>, LoggedProcess> processes;
@@ -90,7 +86,7 @@ void read_nccl_log(const WitnessFile& file, std::vector<Testimony>& into) {
         LoggedProcess& process = processes[{said.host, said.pid}];
         note_rank(words, process);
         if (says_much(level, words) && process.told++ < kMostOfOne) {
-            said.lost_a_peer = words.find("Connection closed by remote peer") != std::string_view::npos;
+            said.lost_a_peer = has(words, "Connection closed by remote peer");
             said.text = fmt::format("pid {} on {}: {}{}", said.pid, said.host, level == "WARN" ? "WARN " : "", words);
             into.push_back(std::move(said));
         }
@@ -196,9 +192,8 @@ void read_counts(const Json& communicator, const std::string& hash, int32_t size
         }
     }
     for (const auto& [name, counts] : of_operation) {
-        const auto most = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
-            return a.second.size() < b.second.size();
-        });
+        const auto most = std::ranges::max_element(
+            counts, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
         size_t told = 0;
         for (const auto& [count, ranks] : counts) {
             for (const Json* rank : ranks) {
@@ -308,7 +303,7 @@ void read_group(std::string_view line, std::map<int32_t, int32_t>& size_of_group
         }
         line = without_spaces(line);
     }
-    if (columns.size() == 6 && line.find("  ") != std::string_view::npos) {
+    if (columns.size() == 6 && has(line, "  ")) {
         size_of_group[columns[0]] = plausible_rank(columns[4]);
     }
 }
@@ -353,8 +348,7 @@ void read_missing_ranks(std::string_view line, const RasPart& part, std::vector<
 }  // namespace
 
 bool is_ras_json(const WitnessFile& file) {
-    return file.text.find("\"communicators\"") != std::string_view::npos &&
-           file.text.find("\"secondary_hash\"") != std::string_view::npos;
+    return has(file.text, "\"communicators\"") && has(file.text, "\"secondary_hash\"");
 }
 
 void read_ras_json(const WitnessFile& file, std::vector<Testimony>& into) {
@@ -374,10 +368,8 @@ void read_ras_json(const WitnessFile& file, std::vector<Testimony>& into) {
 }
 
 bool is_ras_text(const WitnessFile& file) {
-    return file.text.find("PEER_DEAD: Process ") != std::string_view::npos ||
-           file.text.find("(unreachable via the RAS network)") != std::string_view::npos ||
-           (file.text.find("Communicators...") != std::string_view::npos &&
-            file.text.find("Job summary") != std::string_view::npos);
+    return has(file.text, "PEER_DEAD: Process ") || has(file.text, "(unreachable via the RAS network)") ||
+           (has(file.text, "Communicators...") && has(file.text, "Job summary"));
 }
 
 void read_ras_text(const WitnessFile& file, std::vector<Testimony>& into) {
@@ -403,8 +395,8 @@ void read_ras_text(const WitnessFile& file, std::vector<Testimony>& into) {
             if (!part.what.empty()) {
                 into.push_back(said_by(*found, part));
             }
-        } else if (line.starts_with("  ") && trimmed.find(" ranks have ") != std::string_view::npos &&
-                   trimmed.front() >= '0' && trimmed.front() <= '9') {
+        } else if (line.starts_with("  ") && has(trimmed, " ranks have ") && trimmed.front() >= '0' &&
+                   trimmed.front() <= '9') {
             // The many come first; a few are named one by one under a line of their own.
             part.many = part.many.empty() ? std::string(trimmed) : part.many;
             part.about = trimmed;

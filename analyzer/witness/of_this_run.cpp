@@ -80,16 +80,15 @@ class OfThisRun {
         if (found != 0) {
             return found == 1 ? rank : -1;
         }
-        const bool one_node = std::all_of(of_rank_.begin(), of_rank_.end(), [&](const auto& one) {
-            return one.second->host == of_rank_.begin()->second->host;
-        });
+        const bool one_node = std::ranges::all_of(
+            of_rank_, [&](const auto& one) { return one.second->host == of_rank_.begin()->second->host; });
         const auto known = static_cast<int32_t>(of_rank_.size());
         return one_node && known * 2 > run_.processes.front().world_size ? said.local_rank : -1;
     }
 
     // A task of Slurm that is a torchrun starts several ranks, so its number is none of theirs.
     bool are_tasks_ranks() const {
-        return std::all_of(run_.testimony.begin(), run_.testimony.end(), [&](const Testimony& said) {
+        return std::ranges::all_of(run_.testimony, [&](const Testimony& said) {
             const auto process = of_rank_.find(said.task);
             return said.witness != "torchrun" &&
                    (said.task < 0 || process == of_rank_.end() || same_host(said, *process->second));
@@ -157,14 +156,14 @@ void name_rank_of_nccl(const Run& run, int32_t world, Testimony& said) {
     const auto has_pid = [&](const Process& process) {
         return process.rank >= 0 && process.pid == said.pid && same_host(said, process);
     };
-    const auto same = std::find_if(run.processes.begin(), run.processes.end(), has_pid);
+    const auto same = std::ranges::find_if(run.processes, has_pid);
     if (said.pid > 0 && same != run.processes.end() && std::count_if(same, run.processes.end(), has_pid) == 1) {
         said.rank = same->rank;
         return;
     }
     // Containers on different nodes use the same pids. In a communicator of all ranks the rank is that of the job.
-    const auto recorded = std::find_if(run.processes.begin(), run.processes.end(),
-                                       [&](const Process& process) { return process.rank == said.comm_rank; });
+    const auto recorded =
+        std::ranges::find_if(run.processes, [&](const Process& process) { return process.rank == said.comm_rank; });
     const bool other_process = recorded != run.processes.end() && said.pid > 0 && recorded->pid != said.pid;
     if (said.comm_rank >= 0 && said.comm_size == world && !other_process) {
         said.rank = said.comm_rank;

@@ -67,6 +67,8 @@ class Lines {
     std::string_view rest_;
 };
 
+inline bool has(std::string_view text, std::string_view words) { return text.find(words) != std::string_view::npos; }
+
 inline std::string_view without_spaces(std::string_view text) {
     const size_t begin = text.find_first_not_of(" \t");
     return begin == std::string_view::npos ? std::string_view()

@@ -98,7 +98,7 @@ void read_task_line(std::string_view line, std::vector<Testimony>& into) {
 // The line names no task: it is evidence for deaths on that job's nodes.
 void read_oom_line(std::string_view line, std::vector<Testimony>& into) {
     const size_t place = line.find("slurmstepd");
-    if (place == std::string_view::npos || line.find(kOomEvent) == std::string_view::npos) {
+    if (place == std::string_view::npos || !has(line, kOomEvent)) {
         return;
     }
     Testimony said;
@@ -113,8 +113,7 @@ void read_oom_line(std::string_view line, std::vector<Testimony>& into) {
 
 // The step whose rest is ended from here on, "17.0"; empty where the line tells of none.
 std::string_view ended_step(std::string_view line) {
-    const bool by_step =
-        line.find("slurmstepd") != std::string_view::npos && line.find(" CANCELLED AT ") != std::string_view::npos;
+    const bool by_step = has(line, "slurmstepd") && has(line, " CANCELLED AT ");
     if (!take_until(line, by_step ? "*** STEP " : "Terminating StepId=")) {
         return {};
     }
@@ -163,21 +162,19 @@ std::vector<std::string_view> fields_of(std::string_view line) {
 }
 
 bool is_sacct_head(std::string_view line) {
-    return line.starts_with("JobID") && line.find('|') != std::string_view::npos &&
-           line.find("|State") != std::string_view::npos;
+    return line.starts_with("JobID") && line.find('|') != std::string_view::npos && has(line, "|State");
 }
 
 void read_sacct_line(const std::vector<std::string_view>& names, std::string_view line, std::vector<Testimony>& into) {
     const std::vector<std::string_view> fields = fields_of(line);
     const auto field = [&](std::string_view name) {
-        const auto place = static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+        const auto place = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
         return place < fields.size() && place < names.size() ? fields[place] : std::string_view();
     };
     const std::string_view state = field("State");
     static constexpr std::string_view kFailures[] = {"FAILED",    "OUT_OF_MEMORY", "NODE_FAIL", "TIMEOUT",
                                                      "CANCELLED", "PREEMPTED",     "BOOT_FAIL", "DEADLINE"};
-    if (std::none_of(std::begin(kFailures), std::end(kFailures),
-                     [&](std::string_view failure) { return state.starts_with(failure); })) {
+    if (std::ranges::none_of(kFailures, [&](std::string_view failure) { return state.starts_with(failure); })) {
         return;
     }
     Testimony said;
@@ -194,9 +191,7 @@ void read_sacct_line(const std::vector<std::string_view>& names, std::string_vie
 }  // namespace
 
 bool is_slurm_log(const WitnessFile& file) {
-    return file.text.find("srun: error: ") != std::string_view::npos ||
-           (file.text.find("slurmstepd") != std::string_view::npos &&
-            file.text.find(kOomEvent) != std::string_view::npos);
+    return has(file.text, "srun: error: ") || (has(file.text, "slurmstepd") && has(file.text, kOomEvent));
 }
 
 void read_slurm_log(const WitnessFile& file, std::vector<Testimony>& into) {
@@ -276,10 +271,7 @@ void read_signal_line(std::string_view line, std::vector<Testimony>& into) {
 
 }  // namespace
 
-bool is_mpirun_log(const WitnessFile& file) {
-    return file.text.find(kOnSignal) != std::string_view::npos ||
-           file.text.find(kFirstToExit) != std::string_view::npos;
-}
+bool is_mpirun_log(const WitnessFile& file) { return has(file.text, kOnSignal) || has(file.text, kFirstToExit); }
 
 void read_mpirun_log(const WitnessFile& file, std::vector<Testimony>& into) {
     const size_t before = into.size();
@@ -288,7 +280,7 @@ void read_mpirun_log(const WitnessFile& file, std::vector<Testimony>& into) {
     bool first_to_exit = false;
     for (std::string_view line; lines.next(line) && into.size() < kMaxTestimonies;) {
         read_signal_line(line, into);
-        first_to_exit = first_to_exit || line.find(kFirstToExit) != std::string_view::npos;
+        first_to_exit = first_to_exit || has(line, kFirstToExit);
         std::string_view rest = line;
         if (first_to_exit && take_until(rest, "Process name: [[") && take_until(rest, "],")) {
             exited.rank = take_rank(rest);

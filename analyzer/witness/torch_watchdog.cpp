@@ -138,7 +138,7 @@ class WatchdogLog {
             WatchdogNote& note = notes_[{speaker, group.value_or("")}];
             note.report.stuck_s = std::max<int64_t>(note.report.stuck_s, *stuck_s);
         }
-        if (line.find(kEndsProcess) != std::string_view::npos) {
+        if (has(line, kEndsProcess)) {
             WatchdogNote& note = notes_[{speaker, group.value_or("")}];
             note.report.timed_out = true;
             note.wall_s = note.wall_s == 0 ? wall_of(line) : note.wall_s;
@@ -164,7 +164,7 @@ class WatchdogLog {
     }
 
     bool knows(const Traceback& traceback) const {
-        return std::any_of(notes_.begin(), notes_.end(), [&](const auto& one) {
+        return std::ranges::any_of(notes_, [&](const auto& one) {
             const LineSpeaker& speaker = one.first.first;
             return speaker.rank == traceback.rank && speaker.local_rank == traceback.local_rank;
         });
@@ -187,8 +187,7 @@ class WatchdogLog {
     }
 
     void read_timeout(std::string_view line, const LineSpeaker& speaker, const std::optional<std::string>& group) {
-        const bool begins = line.find(kTimedOut) != std::string_view::npos ||
-                            line.find("timed out in blocking wait") != std::string_view::npos;
+        const bool begins = has(line, kTimedOut) || has(line, "timed out in blocking wait");
         std::string_view work = line;
         if (!(begins || expects_work_) || !take_until(work, "WorkNCCL(")) {
             expects_work_ = begins;  // somebody broke the line
@@ -234,10 +233,9 @@ class WatchdogLog {
     }
 
     void read_error(std::string_view line, const LineSpeaker& speaker) {
-        const bool remote =
-            line.find("ncclRemoteError") != std::string_view::npos || line.find(kRemoteError) != std::string_view::npos;
+        const bool remote = has(line, "ncclRemoteError") || has(line, kRemoteError);
         if (!remote && !expects_error_) {
-            expects_error_ = in_error_ && line.find("Last error:") != std::string_view::npos;
+            expects_error_ = in_error_ && has(line, "Last error:");
             return;
         }
         in_error_ = true;
@@ -285,8 +283,7 @@ class WatchdogLog {
 };
 
 bool has_watchdog_words(std::string_view text) {
-    return std::any_of(std::begin(kWords), std::end(kWords),
-                       [&](std::string_view words) { return text.find(words) != std::string_view::npos; });
+    return std::ranges::any_of(kWords, [&](std::string_view words) { return has(text, words); });
 }
 
 }  // namespace
@@ -299,9 +296,7 @@ int64_t seconds_of_year(int month, int day, int second_of_day) {
     return ::timegm(&time) + second_of_day;
 }
 
-bool is_default_group(std::string_view group) {
-    return group.empty() || group == "0" || group.find("default_pg") != std::string_view::npos;
-}
+bool is_default_group(std::string_view group) { return group.empty() || group == "0" || has(group, "default_pg"); }
 
 std::string group_name(std::string_view group) {
     std::string_view rest = group;
@@ -315,8 +310,7 @@ std::string group_name(std::string_view group) {
 bool is_torch_watchdog(const WitnessFile& file) {
     // Without the watchdog's words, an exception that a rank ended with: who has no such words tells as much.
     return has_watchdog_words(file.text) ||
-           (file.text.find("[rank") != std::string_view::npos &&
-            file.text.find("]: Traceback (most") != std::string_view::npos && !is_torchrun_log(file));
+           (has(file.text, "[rank") && has(file.text, "]: Traceback (most") && !is_torchrun_log(file));
 }
 
 void read_torch_watchdog(const WitnessFile& file, std::vector<Testimony>& into) {
@@ -359,7 +353,7 @@ void settle_ends_by_watchdogs(std::vector<Testimony>& all) {
         const bool is_later = first_s != 0 && said.wall_s != 0 && ::gmtime_r(&wall, &time) != nullptr &&
                               seconds_of_year(time.tm_mon + 1, time.tm_mday,
                                               time.tm_hour * 3600 + time.tm_min * 60 + time.tm_sec) >= first_s;
-        const bool by_own = said.signal == SIGABRT && std::find(ranks.begin(), ranks.end(), said.rank) != ranks.end();
+        const bool by_own = said.signal == SIGABRT && std::ranges::find(ranks, said.rank) != ranks.end();
         if (by_own || (is_later && !ranks.empty())) {
             said.order = EndOrder::kAfterOthers;
             said.text += by_own ? "; its own watchdog ended it" : "; a watchdog had found a timeout by then";
@@ -391,13 +385,12 @@ struct RankPart {
 
 bool is_library(std::string_view file) {
     constexpr std::string_view kParts[] = {"/torch/", "/lib/python", "<frozen", "<string>"};
-    return std::any_of(std::begin(kParts), std::end(kParts),
-                       [&](std::string_view part) { return file.find(part) != std::string_view::npos; });
+    return std::ranges::any_of(kParts, [&](std::string_view part) { return has(file, part); });
 }
 
 // "=== Rank 3: http://node-3:25999/handler/dump_traceback? ==="
 bool begins_rank(std::string_view line, RankPart& part) {
-    if (!line.starts_with("=== Rank ") || !line.ends_with(" ===") || line.find("/handler/") == std::string_view::npos) {
+    if (!line.starts_with("=== Rank ") || !line.ends_with(" ===") || !has(line, "/handler/")) {
         return false;
     }
     line.remove_prefix(9);
@@ -436,7 +429,7 @@ std::string place_of(std::string_view line) {
 void read_stack_line(std::string_view line, RankPart& part) {
     if (line.find("Thread ") == 0 || line.find("Current thread ") == 0) {
         part.has_place = part.in_main && !part.place.empty();
-        part.in_main = part.has_place || line.find("\"MainThread\"") != std::string_view::npos;
+        part.in_main = part.has_place || has(line, "\"MainThread\"");
     } else if (!part.has_place) {
         if (std::string place = place_of(line); !place.empty()) {
             part.place = std::move(place);
@@ -456,13 +449,12 @@ void finish_rank(RankPart& part, std::vector<Testimony>& into) {
 }  // namespace
 
 bool is_torch_debug(const WitnessFile& file) {
-    return (file.text.find("=== Rank ") != std::string_view::npos &&
-            file.text.find("/handler/") != std::string_view::npos) ||
-           file.text.starts_with("=== FR Trace") || file.text.starts_with("PARTIAL DATA: ");
+    return (has(file.text, "=== Rank ") && has(file.text, "/handler/")) || file.text.starts_with("=== FR Trace") ||
+           file.text.starts_with("PARTIAL DATA: ");
 }
 
 void read_torch_debug(const WitnessFile& file, std::vector<Testimony>& into) {
-    if (file.text.find("=== FR Trace") != std::string_view::npos) {
+    if (has(file.text, "=== FR Trace")) {
         Testimony said;
         said.claim = Claim::kUnread;
         said.text =

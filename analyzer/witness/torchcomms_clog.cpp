@@ -208,8 +208,7 @@ class Log {
             enqueue(kind, work, at_ns);
         } else if (event == "S" || event == "E") {
             ends_logged_ = true;
-            const auto next = std::find_if(kind.pending.begin(), kind.pending.end(),
-                                           [](const Enqueued& call) { return !call.started; });
+            const auto next = std::ranges::find_if(kind.pending, [](const Enqueued& call) { return !call.started; });
             if (event == "S" && next != kind.pending.end()) {
                 next->started = true;
             } else if (event == "E" && !kind.pending.empty()) {
@@ -294,7 +293,7 @@ class Log {
 
 bool is_torchcomms_clog(const WitnessFile& file) {
     const std::string_view first = file.text.substr(0, file.text.find('\n'));
-    return first.starts_with(kBegin) && first.find(kBase) != std::string_view::npos;
+    return first.starts_with(kBegin) && has(first, kBase);
 }
 
 void read_torchcomms_clog(const WitnessFile& file, std::vector<Testimony>& into) {

@@ -134,7 +134,7 @@ const Traceback* traceback_of(const std::vector<Traceback>& all, const Testimony
 
 }  // namespace
 
-bool is_torchrun_log(const WitnessFile& file) { return file.text.find(kRootCause) != std::string_view::npos; }
+bool is_torchrun_log(const WitnessFile& file) { return has(file.text, kRootCause); }
 
 void read_torchrun_log(const WitnessFile& file, std::vector<Testimony>& into) {
     std::set<int32_t> ended_by_it;

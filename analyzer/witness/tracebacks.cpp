@@ -80,8 +80,7 @@ Speaker take_speaker(std::string_view& line) {
 }
 
 bool is_of_torchrun(std::string_view message) {
-    return message.find("ChildFailedError") != std::string_view::npos ||
-           message.find("SignalException") != std::string_view::npos;
+    return has(message, "ChildFailedError") || has(message, "SignalException");
 }
 
 // "RuntimeError: boom", "torch.OutOfMemoryError: ...", "KeyboardInterrupt"; others write into the same log.

@@ -59,8 +59,8 @@ std::optional<Error> read_ends(const std::string& path, std::string& text, int64
 }
 
 bool wanted_whole(const WitnessFile& file) {
-    return std::any_of(std::begin(kReaders), std::end(kReaders),
-                       [&](const WitnessReader& reader) { return reader.whole && reader.recognises(file); });
+    return std::ranges::any_of(kReaders,
+                               [&](const WitnessReader& reader) { return reader.whole && reader.recognises(file); });
 }
 
 // "attempt_0/2/error.json": torchrun calls each of them the same.
@@ -76,9 +76,8 @@ std::string witness_label(const std::filesystem::path& path) {
 }  // namespace
 
 bool is_witness_name(std::string_view name) {
-    return std::any_of(std::begin(kEndings), std::end(kEndings), [&](auto ending) { return name.ends_with(ending); }) ||
-           std::any_of(std::begin(kBeginnings), std::end(kBeginnings),
-                       [&](auto beginning) { return name.starts_with(beginning); });
+    return std::ranges::any_of(kEndings, [&](auto ending) { return name.ends_with(ending); }) ||
+           std::ranges::any_of(kBeginnings, [&](auto beginning) { return name.starts_with(beginning); });
 }
 
 bool is_witness_file(const std::string& path) {
@@ -89,8 +88,7 @@ bool is_witness_file(const std::string& path) {
     }
     file.path = path;
     file.text = text;
-    return std::any_of(std::begin(kReaders), std::end(kReaders),
-                       [&](const WitnessReader& reader) { return reader.recognises(file); });
+    return std::ranges::any_of(kReaders, [&](const WitnessReader& reader) { return reader.recognises(file); });
 }
 
 std::vector<Testimony> testimonies_of(const WitnessFile& file) {

@@ -28,8 +28,8 @@ bool reports_own_end(const Testimony& said) {
 }
 
 const Process* record_of(const Run& run, int rank) {
-    const auto found = std::find_if(run.processes.begin(), run.processes.end(),
-                                    [&](const Process& process) { return process.rank == rank; });
+    const auto found =
+        std::ranges::find_if(run.processes, [&](const Process& process) { return process.rank == rank; });
     return found == run.processes.end() ? nullptr : &*found;
 }
 
@@ -75,7 +75,7 @@ int witnessed_first(const Run& run) {
 
 bool died_unrecorded(const Run& run, int rank) {
     const Testimony* said = witnessed_end(run, rank);
-    const bool missing = std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), rank);
+    const bool missing = std::ranges::binary_search(run.missing_ranks, rank);
     // An abort is how a watchdog ends a rank that waits: of what others did.
     return missing && said != nullptr && reports_own_end(*said) &&
            (said->signal != SIGABRT || said->order == EndOrder::kFirst) &&
@@ -106,7 +106,7 @@ void add_testimony(const Run& run, std::vector<Finding>& findings) {
         size_t shown = 0;
         for (const Testimony& said : run.testimony) {
             const bool of_these = said.rank >= 0 && said.order != EndOrder::kAfterOthers &&
-                                  std::binary_search(finding.ranks.begin(), finding.ranks.end(), said.rank);
+                                  std::ranges::binary_search(finding.ranks, said.rank);
             // The kernel ended somebody, and nobody says whom.
             const bool out_of_memory = said.rank < 0 && said.out_of_memory && finding.kind == FindingKind::kRankDead;
             if ((of_these || out_of_memory) && shown++ < kShown) {
@@ -115,7 +115,7 @@ void add_testimony(const Run& run, std::vector<Finding>& findings) {
         }
         for (const Testimony& said : run.testimony) {
             const bool waited = finding.hangs && said.watchdog && said.watchdog->timed_out &&
-                                std::binary_search(finding.victims.begin(), finding.victims.end(), said.rank);
+                                std::ranges::binary_search(finding.victims, said.rank);
             if (waited && shown++ < kShown) {
                 finding.evidence.push_back(quoted(said));
             }

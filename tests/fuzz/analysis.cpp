@@ -14,7 +14,6 @@
 #include "formats/ring/ring_image.h"
 #include "gap_warnings.h"
 #include "jobs.h"
-#include "layout_report.h"
 #include "link_run.h"
 #include "read_digest.h"
 #include "report.h"
