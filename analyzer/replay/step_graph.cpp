@@ -29,6 +29,7 @@ constexpr int64_t kFilledInNs = 2'000'000;  // how exact moments are that nobody
 constexpr double kFilledInShare = 0.02;     // of a step, likewise
 constexpr double kWatched = 0.95;           // share of a step's calls that were seen to end
 constexpr size_t kLeastWatched = 8;         // steps
+constexpr double kMostlyWatched = 0.5;      // share of all steps: so many in a row are enough by themselves
 constexpr double kGoodClockNs = 3e6;        // bound of an aligned clock
 constexpr int64_t kLooksBehind = 2;         // a GPU that comes so many looks behind the call keeps up with its host
 
@@ -135,8 +136,48 @@ class GraphBuilder {
                                      (run_.missing_ranks.size() == 1 ? " has" : " have") +
                                      " no record: what others wait for there counts as time of the calls");
         }
+        keep_watched_in_a_row();
         measure_steps();
         return true;
+    }
+
+    // A recorder that keeps to a budget may watch the GPU less in the first steps, or for a while. Steps in a row in
+    // which it saw all calls end need no times of others.
+    void keep_watched_in_a_row() {
+        if (graph_.sample == 1) {
+            return;
+        }
+        std::vector<size_t> all(graph_.steps, 0), seen(graph_.steps, 0);
+        for (const uint32_t p : graph_.processes) {
+            for_each_call(run_.processes[p], [&](const CallSignature&, const CallTimes& times, int64_t, uint32_t step) {
+                if (step != kNoIndex) {
+                    ++all[step];
+                    seen[step] += times.ended != kNoIndex ? 1 : 0;
+                }
+            });
+        }
+        uint32_t begin = 0, most = 0, in_a_row = 0;
+        for (uint32_t s = 0; s < graph_.steps; ++s) {
+            in_a_row = is_watched(seen[s], all[s]) ? in_a_row + 1 : 0;
+            if (in_a_row > most) {
+                most = in_a_row;
+                begin = s + 1 - in_a_row;
+            }
+        }
+        if (most < kLeastWatched || most < kMostlyWatched * graph_.steps) {
+            return;
+        }
+        graph_.missing.push_back(fmt::format("the GPUs were watched in steps {} to {}: the {} others are left out",
+                                             graph_.first_step + static_cast<int32_t>(begin),
+                                             graph_.first_step + static_cast<int32_t>(begin + most) - 1,
+                                             graph_.steps - most));
+        graph_.first_step += static_cast<int32_t>(begin);
+        graph_.steps = most;
+        graph_.sample = 1;
+    }
+
+    static bool is_watched(size_t seen, size_t all) {
+        return static_cast<double>(seen) >= kWatched * static_cast<double>(all);
     }
 
     void measure_steps() {
@@ -190,47 +231,54 @@ class GraphBuilder {
         }
     }
 
+    // Calls visit(call, its times, when the host entered it, index of its step) for each timed call behind the
+    // beginning of the first whole step; kNoIndex: it moves no data, or is of no step of the graph.
+    template <typename Visit>
+    void for_each_call(const Process& process, const Visit& visit) const {
+        const uint32_t until = end_of_last(process);
+        const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
+        size_t profile = 0;
+        for_each_timed_call(process, [&](uint32_t place, const CallTimes& times, int64_t entered_ns) {
+            if (place < process.steps.front().first_call || place >= until) {
+                return;
+            }
+            while (profile + 1 < process.steps.size() && process.steps[profile + 1].first_call <= place) {
+                ++profile;
+            }
+            const CallSignature& call = process.history[place];
+            const int32_t step = process.steps[profile].step;
+            const bool counts = step >= graph_.first_step && step <= last_step && format::moves_data(call.kind) &&
+                                !call.captured && call.row < process.members.size();
+            visit(call, times, entered_ns, counts ? static_cast<uint32_t>(step - graph_.first_step) : kNoIndex);
+        });
+    }
+
     void add_process(uint32_t index) {
         const Process& process = run_.processes[index];
-        const History& history = process.history;
-        const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
-        const int32_t middle_step = graph_.first_step + static_cast<int32_t>(graph_.steps / 2);
-        const uint32_t until = end_of_last(process);
-        const auto step_at = [&](size_t& i, uint32_t place) {
-            while (i + 1 < process.steps.size() && process.steps[i + 1].first_call <= place) {
-                ++i;
-            }
-            return process.steps[i].step;
-        };
-        size_t profile = 0;
+        const uint32_t middle_step = graph_.steps / 2;
         uint64_t calls_of_a_step = all_roles_[index];
         GroupWords group;
         order_ = StepOrder(process.step_streams);
         bool open = false;  // the newest node is of this process, and of the call before
-        for_each_timed_call(process, [&](uint32_t place, const CallTimes& times, int64_t entered_ns) {
-            const CallSignature& call = history[place];
-            if (place < process.steps.front().first_call || place >= until) {
-                return;
-            }
-            const int32_t step = step_at(profile, place);
-            if (step < graph_.first_step || step > last_step || !format::moves_data(call.kind) || call.captured ||
-                call.row >= process.members.size()) {
-                open = false;
-                return;
-            }
-            const bool joins = open && (times.sequence & CallTimes::kWithBefore) != 0;
-            if (graph_.by_streams && !joins) {
-                add_work_before(call, static_cast<uint32_t>(step - graph_.first_step));
-            }
-            add_call(index, call, times, entered_ns, static_cast<uint32_t>(step - graph_.first_step), joins);
-            open = true;
-            if (step == middle_step) {
-                if (!joins) {
-                    group.end(calls_of_a_step);
-                }
-                group.add(process.members[call.row], call);
-            }
-        });
+        for_each_call(process,
+                      [&](const CallSignature& call, const CallTimes& times, int64_t entered_ns, uint32_t step) {
+                          if (step == kNoIndex) {
+                              open = false;
+                              return;
+                          }
+                          const bool joins = open && (times.sequence & CallTimes::kWithBefore) != 0;
+                          if (graph_.by_streams && !joins) {
+                              add_work_before(call, step);
+                          }
+                          add_call(index, call, times, entered_ns, step, joins);
+                          open = true;
+                          if (step == middle_step) {
+                              if (!joins) {
+                                  group.end(calls_of_a_step);
+                              }
+                              group.add(process.members[call.row], call);
+                          }
+                      });
         if (graph_.by_streams) {
             end_order();
             for (const StreamPiece& piece : process.step_streams) {
@@ -350,7 +398,7 @@ class GraphBuilder {
             seen[node.step] += node.ended_ns != 0 ? 1 : 0;
         }
         for (uint32_t s = 0; s < graph_.steps; ++s) {
-            if (static_cast<double>(seen[s]) >= kWatched * static_cast<double>(all[s])) {
+            if (is_watched(seen[s], all[s])) {
                 graph_.watched.push_back(s);
             }
         }

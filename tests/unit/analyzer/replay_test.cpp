@@ -303,6 +303,27 @@ TEST_CASE("replay: what costs a step more than the limit is a finding, what cost
     CHECK(late.findings.front().remedy().find("nvidia-smi") != std::string::npos);
 }
 
+TEST_CASE("replay: steps in a row in which the GPUs were watched need no times of others") {
+    Slow slow(with_fault(quiet_job(2), TimedFault::kSlowKernels, 5, 0));
+    const double share = slow.causes.causes.at(0).share();
+    const size_t steps = slow.causes.steps;
+    for (analyzer::Process& process : slow.run.processes) {
+        process.gpu_sample = 8;  // of the first third of its calls
+        const size_t some = process.call_times.size() / 3;
+        for (size_t i = 0; i < some; ++i) {
+            if (i % process.gpu_sample != 0) {
+                process.call_times[i].started = process.call_times[i].ended = format::kNoIndex;
+            }
+        }
+    }
+    slow.look();
+    REQUIRE(slow.causes.causes.size() == 1);
+    CHECK(slow.causes.causes.front().ranks == std::vector<int>{5});
+    CHECK(slow.causes.causes.front().share() == doctest::Approx(share).epsilon(0.02));
+    CHECK(slow.causes.steps < steps);
+    CHECK(one_says(slow.causes.missing, "the GPUs were watched in steps "));
+}
+
 TEST_CASE("replay: marked steps and periods of calls are not mixed") {
     Slow slow(quiet_job(3));
     const double marked_ns = slow.causes.step_ns;
