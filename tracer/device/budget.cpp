@@ -51,7 +51,7 @@ void Budget::add(const ObservedUnit& unit) {
     debt_ns_ = std::max(debt_ns_, 0.0);
     if (units_ >= kFirstUnits) {
         plan_.full_of = choose_full();
-        plan_.light_of = choose_light(plan_.full_of);
+        plan_.light_of = is_settled() ? choose_light(plan_.full_of) : 1;
     }
 }
 

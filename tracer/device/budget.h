@@ -49,6 +49,9 @@ class Budget {
     // The first units have full marks, whatever they take: hangs at the beginning are the commonest ones, and how long
     // a step is, is not known yet.
     static constexpr uint32_t kFirstUnits = 4;
+    // A host that runs ahead of its GPU makes the calls of some steps in no time: until so much has passed, or enough
+    // units have, all launches have light marks at least.
+    static constexpr uint64_t kSettledNs = 50'000'000;
 
     // `share` in millionths.
     void start(uint32_t share, const MarkCosts& costs);
@@ -69,6 +72,7 @@ class Budget {
     static bool is_chosen(uint32_t of, uint64_t unit);
 
   private:
+    bool is_settled() const { return units_ >= kRemembered || sum_ns_ >= kSettledNs; }
     uint64_t remembered() const { return units_ < kRemembered ? units_ : kRemembered; }
     double allowed_ns(uint64_t took_ns) const { return static_cast<double>(took_ns) * share_ / 1e6; }
     uint32_t choose_full() const;

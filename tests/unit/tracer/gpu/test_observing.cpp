@@ -100,8 +100,12 @@ TEST_CASE("a process keeps to its budget") {
     CHECK(now_in(header().gpu_unit_ns) >= 2'000'000);
     CHECK(now_in(header().gpu_light_of) == 1);
     CHECK(now_in(header().gpu_progress_sample) == 1);
-    if (whole < kSteps) {
+    // On a loaded machine steps may be so long by now that all may have them.
+    const auto unit_ns = static_cast<double>(now_in(header().gpu_unit_ns));
+    if (static_cast<double>(kCalls * tracer::kMarkCosts.full_gpu_ns) > kShare * unit_ns) {
         CHECK(now_in(header().gpu_full_of) > 1);
+    }
+    if (whole < kSteps) {
         CHECK(now_in(header().gpu_progress) == GpuProgressMethod::kEvents);
     }
 
