@@ -183,6 +183,11 @@ class Place:
         started.wait(limit_s)
         return started
 
+    def tool(self, name, *arguments):
+        """One of our own programs, without the preload."""
+        room = "analyzer" if name == "titan-analyze" else "tools"
+        return self.run([BUILD / room / name, *arguments], self.env(preload=False))
+
     def start_rank(self, program, scenario, rank=0, size=1, **settings):
         """A program of clients/ as one rank of a job."""
         identity = {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": size}
@@ -211,8 +216,7 @@ class Place:
     def show(self, *arguments, starting=False):
         """Recorded calls as dictionaries. Of a job that is starting: none while its rings are there but not yet to be
         read."""
-        done = self.run([BUILD / "analyzer" / "titan-analyze", "show", *arguments, "--json", "--ring-dir", self.rings],
-                        self.env(preload=False))
+        done = self.tool("titan-analyze", "show", *arguments, "--json", "--ring-dir", self.rings)
         if done.status != 0 and not (starting and done.status in (FINDINGS, UNUSABLE)):
             raise AssertionError(f"titan-analyze show: status {done.status}: {done.stderr}")
         if done.status == UNUSABLE:
@@ -221,8 +225,7 @@ class Place:
 
     def settings(self):
         """{name: [(value, ranks)]}, as the dumps tell."""
-        done = self.run([BUILD / "analyzer" / "titan-analyze", "layout", self.dumps, "--config", "--json",
-                         "--no-rings"], self.env(preload=False))
+        done = self.tool("titan-analyze", "layout", self.dumps, "--config", "--json", "--no-rings")
         told = {}
         for row in json.loads(done.stdout)["settings"]:
             told.setdefault(row["name"], []).append((row["value"], row["ranks"]))
@@ -230,9 +233,7 @@ class Place:
 
     def stacks(self, *arguments):
         """Processes with the stacks of their threads, by rank."""
-        done = self.run([BUILD / "analyzer" / "titan-analyze", "stacks", self.dumps, "--json", "--no-rings",
-                         *arguments],
-                        self.env(preload=False))
+        done = self.tool("titan-analyze", "stacks", self.dumps, "--json", "--no-rings", *arguments)
         if done.status != 0:
             raise AssertionError(f"titan-analyze stacks: status {done.status}: {done.stderr}")
         return json.loads(done.stdout)["processes"]

@@ -24,8 +24,7 @@ class Budget(harness.Case):
         return ranks
 
     def said_by(self, command, *options):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", command, self.place.dumps, *options,
-                               "--ring-dir", self.place.rings], self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", command, self.place.dumps, *options, "--ring-dir", self.place.rings)
         return done.stdout + done.stderr
 
     def test_short_steps(self):

@@ -111,8 +111,8 @@ class CallSites(harness.Case):
         done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "10", "--step-ms", "1"],
                               self.place.env(TITANTRACE_STACKS="collective", TITANTRACE_DUMP_ON="exit"))
         self.assertEqual(done.status, 0, done.stderr)
-        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--no-rings",
-                                 "--op", "all_gather", "--last", "1"], self.place.env(preload=False)).stdout
+        listed = self.place.tool("titan-analyze", "show", self.place.dumps, "--no-rings", "--op", "all_gather",
+                                 "--last", "1").stdout
         self.assertRegex(listed, r"at trainer\.cpp:\d+ in simgpu::Trainer::\w+ \(rank_comm\.cpp:\d+\)")
 
     def test_every_call_says_where(self):
@@ -132,9 +132,7 @@ class CallSites(harness.Case):
             self.assertLess(kept, 16)
             # Repeats that found their stack in the table: all but what was dropped.
             self.assertGreaterEqual(sum(uses - 1 for uses in ring["uses"]) / (made - kept), 0.99)
-        text = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--no-rings",
-                               "--last", "3"],
-                              self.place.env(preload=False)).stdout
+        text = self.place.tool("titan-analyze", "show", self.place.dumps, "--no-rings", "--last", "3").stdout
         self.assertIn(f"at train.py:{line_of('getattr(self.lib')} in Job.call", text)
 
     def test_native_frames_alone(self):
@@ -174,9 +172,7 @@ class CallSites(harness.Case):
                             for line in evidence), evidence)
         self.assertTrue(any("ranks 0-1,3: all_reduce" in line and place in line for line in evidence), evidence)
         digests = self.place.path / "digests"
-        made = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--no-rings",
-                               "--into", digests],
-                              self.place.env(preload=False))
+        made = self.place.tool("titan-analyze", "digest", self.place.dumps, "--no-rings", "--into", digests)
         self.assertEqual(made.status, 0, made.stderr)
         self.assertEqual(self.place.analyze(digests).json["findings"], analysis.json["findings"])
 
@@ -247,9 +243,7 @@ class CallSites(harness.Case):
                     if version >= (3, 7):
                         missing = f"Python frames of calls are missing: CPython 3.{version[1]} is not known"
                         self.assertEqual(jobs[0].stderr.count(missing), 1)
-                        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show",
-                                                 self.place.dumps, "--no-rings"],
-                                                self.place.env(preload=False))
+                        listed = self.place.tool("titan-analyze", "show", self.place.dumps, "--no-rings")
                         self.assertEqual(listed.stdout.count(missing), 2, "once for each rank")
             print(f"call sites of {' '.join(command)} {name}: tested", file=sys.stderr)
 

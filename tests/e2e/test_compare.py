@@ -38,8 +38,7 @@ titantrace.dump()
 class Compare(harness.Case):
     def compare(self, *arguments, status):
         """`status`: None where chance decides."""
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "compare", "--no-rings", *arguments],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "compare", "--no-rings", *arguments)
         if status is not None:
             self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done
@@ -149,8 +148,7 @@ class Compare(harness.Case):
         self.assertEqual(self.compared(usual, untimed, status=harness.HEALTHY)["rows"], [])
         self.assertIn("how long 320 calls took is not known (TORCH_NCCL_ENABLE_TIMING=1 shows it)",
                       self.compare(usual, untimed, status=harness.HEALTHY).stdout.replace("\n    ", " "))
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "summary", usual, "--json"],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "summary", usual, "--json")
         rows = {(row["kind"], row["name"]): row for row in map(json.loads, done.stdout.splitlines())}
         self.assertEqual(set(rows), {("step", "period of 2 calls"), ("GPU", "all_gather on tp"),
                                      ("GPU", "all_reduce on default_pg"), ("job", "throughput")})

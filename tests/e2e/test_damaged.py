@@ -225,11 +225,9 @@ class Damaged(harness.Case):
         self.expect_unusable("/dev/null")
 
     def test_bad_arguments(self):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "--no-such-option"],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "--no-such-option")
         self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""))
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--ring-dir", "/none"],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", self.place.dumps, "--ring-dir", "/none")
         self.assertEqual((done.status, done.stdout), (harness.UNUSABLE, ""))
         self.assertIn("--ring-dir: Directory does not exist: /none", done.stderr)
 
@@ -254,8 +252,7 @@ class Damaged(harness.Case):
         self.assertEqual(analysis.status, harness.HEALTHY)
         self.assertEqual([(run["run"], run["attempt"], run["files"]) for run in analysis.json["runs"]],
                          [("e2e", 0, len(self.files))])
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--list-runs"],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", self.place.dumps, "--list-runs")
         self.assertRegex(done.stdout, r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d  e2e attempt 0")
 
 

@@ -181,9 +181,7 @@ class Clean(harness.Case):
     """titan-analyze clean."""
 
     def clean(self, *arguments, status=harness.HEALTHY):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "clean", *arguments, "--ring-dir",
-                               self.place.rings],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "clean", *arguments, "--ring-dir", self.place.rings)
         self.assertEqual(done.status, status, done.stderr)
         return done
 
@@ -221,8 +219,7 @@ class Clean(harness.Case):
             rank.wait_says("done")
         dead.signal(signal.SIGKILL)
         dead.wait()
-        self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", "e2e", "--ring-dir", self.place.rings],
-                       self.place.env(preload=False))
+        self.place.tool("titan-dump", "--job", "e2e", "--ring-dir", self.place.rings)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 20, "both have dumps")
         dumps = self.left()
         self.clean(self.place.dumps, "--older-than", 0, "--yes")

@@ -59,8 +59,7 @@ class Dumps(harness.Case):
         preloaded = ":".join(map(str, [harness.tracer(), *libraries]))
         self.place.run_rank("e2e-processes", "dump-by-hand", LD_PRELOAD=preloaded)
         digests = self.place.path / "digests"
-        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--into", digests],
-                       self.place.env(preload=False))
+        self.place.tool("titan-analyze", "digest", self.place.dumps, "--into", digests)
         for source in (self.place.dumps, digests):
             warnings = self.place.analyze(source).json["warnings"]
             told = [warning["summary"] for warning in warnings if warning["kind"] == "not_recorded"]
@@ -79,8 +78,7 @@ class Dumps(harness.Case):
         self.assertRegex(advice, "run e2e ended on this node at .* and left 1 ring: titan-analyze .*titantrace-.* "
                                  "--run e2e")
         arguments = advice.rpartition(": titan-analyze ")[2]
-        told = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments.split()],
-                              self.place.env(preload=False))
+        told = self.place.tool("titan-analyze", *arguments.split())
         self.assertIn("run e2e attempt 0: 1 of 1 ranks", told.stdout)
 
     def test_the_last_three_are_kept(self):
@@ -115,9 +113,7 @@ class Dumps(harness.Case):
         if time.monotonic() - begun > JOIN_S:
             self.skipTest(f"the machine is too busy: a rank did not end within {JOIN_S} s of its dump")
         for _ in range(2):  # the second one begins when all that the first one caused is done
-            asked = self.place.run([harness.BUILD / "tools" / "titan-dump", ranks[1].pid, "--ring-dir",
-                                    self.place.rings],
-                                   self.place.env(preload=False))
+            asked = self.place.tool("titan-dump", ranks[1].pid, "--ring-dir", self.place.rings)
             self.assertEqual(asked.status, 0, asked.stderr)
         self.assertEqual([path.name for path in self.place.dump_files() if path.name.startswith("rank00000.")],
                          ["rank00000.0.titan"])

@@ -25,8 +25,7 @@ class EndedWell(harness.Case):
         return ended
 
     def ask(self, command, *options, status=harness.HEALTHY):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *command.split(), self.place.dumps,
-                               *(options or ["--no-rings"])], self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", *command.split(), self.place.dumps, *(options or ["--no-rings"]))
         self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done.stdout
 

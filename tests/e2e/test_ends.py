@@ -91,8 +91,7 @@ class Ends(harness.Case):
             self.start("kill rank=2 step=40", TITANTRACE_DUMP_ON="none").wait(90)
             self.expect("rank_dead", sources=[self.place.rings])
             collected = self.place.path / "collected"
-            done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "collect", "--into", collected,
-                                   "--ring-dir", self.place.rings], self.place.env(preload=False))
+            done = self.place.tool("titan-analyze", "collect", "--into", collected, "--ring-dir", self.place.rings)
             self.assertEqual((done.status, len(done.stdout.splitlines())), (0, 4), done.stderr)
             analysis = self.place.analyze(collected, "--no-rings")
             self.assertEqual((analysis.json["verdict"]["kind"], analysis.json["verdict"]["ranks"]),
@@ -225,9 +224,7 @@ class Ends(harness.Case):
                 harness.wait_for(self.stands_still, 20, "the others wait")
                 from_rings = self.expect("rank_stopped", sources=[self.place.rings])
                 self.assertIn("is stopped", from_rings["summary"])
-                self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", self.run_id(), "--ring-dir",
-                                self.place.rings],
-                               self.place.env(preload=False))
+                self.place.tool("titan-dump", "--job", self.run_id(), "--ring-dir", self.place.rings)
                 self.assertIn("is stopped", self.expect("rank_stopped", sources=[self.place.dumps])["summary"])
             finally:
                 os.kill(victim, signal.SIGCONT)
@@ -240,8 +237,7 @@ class Ends(harness.Case):
         return waits and all(now_ns - call["entered_realtime_ns"] > for_s * 1e9 for call in waits)
 
     def run_id(self):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "rings", "--ring-dir", self.place.rings],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "rings", "--ring-dir", self.place.rings)
         return done.stdout.splitlines()[1].split()[-2].rsplit("/", 1)[0]
 
     def expect_stuck_in_python(self):
@@ -256,8 +252,7 @@ class Ends(harness.Case):
                             for line in verdict["evidence"]), verdict["evidence"])
         self.assertIn("stuck_in_python at train.py", verdict["stacks"]["2"][1])
         digest = self.place.dumps.parent / "digests"
-        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--no-rings",
-                        "--into", digest], self.place.env(preload=False))
+        self.place.tool("titan-analyze", "digest", self.place.dumps, "--no-rings", "--into", digest)
         self.assertEqual(self.place.analyze(digest).json["findings"], analysis.json["findings"])
         line = 1 + next(i for i, text in enumerate(TRAIN.read_text().splitlines()) if "def stuck_in_python" in text)
         for process in self.place.stacks():
@@ -304,8 +299,7 @@ class Ends(harness.Case):
         stacks."""
         def once():
             victim = self.end_long_after_its_dump(range(4))
-            dumped = self.place.run([harness.BUILD / "tools" / "titan-dump", victim, "--ring-dir", self.place.rings],
-                                    self.place.env(preload=False))
+            dumped = self.place.tool("titan-dump", victim, "--ring-dir", self.place.rings)
             # A rank that is killed a moment later may have noticed the death, and have saved the ring first.
             self.assertRegex(dumped.stderr, "is dead: (its dump was written from outside|another rank saved its ring)")
             self.assertIn("stuck_in_python at train.py:",

@@ -82,8 +82,7 @@ class Files(Export):
         self.train("--ranks", "2")
         self.export()
         digests = self.place.path / "digests"
-        made = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "--into",
-                               digests], self.place.env(preload=False))
+        made = self.place.tool("titan-analyze", "digest", self.place.dumps, "--into", digests)
         self.assertEqual(made.status, 0, made.stderr)
         again = self.place.path / "again"
         for source, words in ((self.into, "these are Flight Recorder dumps already"),

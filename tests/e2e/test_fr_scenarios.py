@@ -48,9 +48,7 @@ class Scenarios(harness.Case):
         analysis = self.place.analyze(directory)
         self.assertIn(analysis.status, (harness.HEALTHY, harness.FINDINGS), analysis.stderr)
         digest = directory.with_suffix(".digest")
-        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", directory, "--no-rings", "--output",
-                        digest],
-                       self.place.env(preload=False))
+        self.place.tool("titan-analyze", "digest", directory, "--no-rings", "--output", digest)
         self.assertEqual(self.place.analyze(digest).json, analysis.json)
         return analysis.json["verdict"]
 

@@ -64,8 +64,7 @@ class Goodput(harness.Case):
         return {part: sum(one[part] for one in told) / ranks * 1e9 for part in told[0]}
 
     def goodput(self, *options, status=harness.HEALTHY):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "summary", self.place.dumps, "--no-rings",
-                               "--goodput", *options], self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "summary", self.place.dumps, "--no-rings", "--goodput", *options)
         self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done
 

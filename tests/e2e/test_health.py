@@ -78,8 +78,7 @@ class Health(harness.Case):
     def test_a_digest_tells_the_same(self):
         self.hang()
         digest = self.place.path / "job.digest"
-        made = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "-o", digest],
-                              self.place.env(preload=False))
+        made = self.place.tool("titan-analyze", "digest", self.place.dumps, "-o", digest)
         self.assertEqual(made.status, 0, made.stderr)
         said = [[(finding["kind"], finding["summary"], finding["evidence"])
                  for finding in self.place.analyze(source, "--no-rings").json["findings"]]
@@ -146,8 +145,7 @@ class Health(harness.Case):
         job.end()
 
     def titan_top(self, *options):
-        return self.place.run([harness.BUILD / "tools" / "titan-top", "--ring-dir", self.place.rings, *options],
-                              self.place.env(preload=False))
+        return self.place.tool("titan-top", "--ring-dir", self.place.rings, *options)
 
     def throttled_in_titan_top(self):
         ranks = json.loads(self.titan_top("--json", "--once").stdout)["jobs"][0]["ranks"]

@@ -30,9 +30,8 @@ class Journal(harness.Case):
         return sorted((self.place.dumps / "e2e" / "0").glob("*.journal"))
 
     def show(self, *options):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "show", self.place.dumps, "--markers",
-                               "--json", "--ring-dir", self.place.rings, *options],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "show", self.place.dumps, "--markers", "--json", "--ring-dir",
+                               self.place.rings, *options)
         self.assertEqual(done.status, 0, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
@@ -126,8 +125,7 @@ class Journal(harness.Case):
         for rank in range(RANKS):
             self.assert_whole(rank, markers, 600)
         self.assertEqual(said, "")
-        told = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "metrics", self.place.dumps, "--no-rings",
-                               "--json"], self.place.env(preload=False))
+        told = self.place.tool("titan-analyze", "metrics", self.place.dumps, "--no-rings", "--json")
         self.assertEqual([json.loads(line)["step"] for line in told.stdout.splitlines()], list(range(600)))
 
     def test_the_writer_is_killed_after_a_dump(self):
@@ -239,8 +237,7 @@ class Journal(harness.Case):
 
     def assert_summed(self, ours):
         """The same in `summary` and in SQL."""
-        ask = lambda *command: self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *command],
-                                              self.place.env(preload=False)).stdout
+        ask = lambda *command: self.place.tool("titan-analyze", *command).stdout
         rows = [json.loads(line) for line in ask("summary", self.place.dumps, "--no-rings", "--json",
                                                  "--steps", "100-199").splitlines()]
         calls = [row for row in rows if row["kind"] in ("GPU", "host")]

@@ -34,15 +34,13 @@ class Metrics(harness.Case):
     def test_a_digest_tells_the_same(self):
         self.train(8)
         digest = self.place.path / "job.digest"
-        made = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "-o", digest],
-                              self.place.env(preload=False))
+        made = self.place.tool("titan-analyze", "digest", self.place.dumps, "-o", digest)
         self.assertEqual(made.status, 0, made.stderr)
         self.assertEqual(self.place.analyze(digest).json["findings"],
                          self.place.analyze(self.place.dumps).json["findings"])
 
     def metrics(self, *options):
-        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "metrics", self.place.dumps,
-                                 "--no-rings", *options], self.place.env(preload=False))
+        listed = self.place.tool("titan-analyze", "metrics", self.place.dumps, "--no-rings", *options)
         return listed.status, listed.stdout
 
     def rows(self, *options):
@@ -105,8 +103,7 @@ class Metrics(harness.Case):
         env = self.place.env(RANK=0, WORLD_SIZE=1, PYTHONPATH=harness.ROOT / "python")
         for reason, told in (("the loss is 7", "the loss is 7"), ("x" + "\u00fc" * 120, "x" + "\u00fc" * 76 + "...")):
             self.assertEqual(self.place.start([sys.executable, "-c", program, reason], env).wait(), 0)
-            report = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--no-rings"],
-                                    self.place.env(preload=False)).stdout
+            report = self.place.tool("titan-analyze", self.place.dumps, "--no-rings").stdout
             self.assertIn(f'records: 1 by the program itself ("{told}")', " ".join(report.split()))
 
     def peak_of(self, *arguments):

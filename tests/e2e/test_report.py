@@ -35,8 +35,7 @@ class Elements(html.parser.HTMLParser):
 
 class Report(harness.Case):
     def report(self, *options, status=harness.HEALTHY):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "report", self.place.dumps, "--no-rings",
-                               *options], self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "report", self.place.dumps, "--no-rings", *options)
         self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done
 
@@ -64,8 +63,7 @@ class Report(harness.Case):
         finding = data["findings"][0]
         self.assertEqual((finding["kind"], finding["ranks"]), ("straggler", "5"))
         late = {row["rank"]: row["cost_ns"] for row in data["lateness"]["rows"]}
-        told = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stragglers", self.place.dumps, "--json",
-                               "--no-rings"], self.place.env(preload=False))
+        told = self.place.tool("titan-analyze", "stragglers", self.place.dumps, "--json", "--no-rings")
         for row in json.loads(told.stdout)["ranks"]:
             self.assertAlmostEqual(late[row["rank"]] * 1e-6, row["cost_ms_per_step"], places=5)
         self.assertEqual(max(late, key=late.get), 5)

@@ -30,8 +30,7 @@ class Roles(harness.Case):
         harness.wait_for(lambda: len(self.place.ring_files()) == 2, 30, "generators record")
         self.start("trainer", 4, "spin rank=2 step=20")
         harness.wait_for(lambda: len(self.place.dumped_ranks()) == 4, 60, "the trainer dumps")
-        self.place.run([harness.BUILD / "tools" / "titan-dump", generators[1].pid, "--ring-dir", self.place.rings],
-                       self.place.env(preload=False))
+        self.place.tool("titan-dump", generators[1].pid, "--ring-dir", self.place.rings)
         for source in (self.place.dumps, self.place.rings):
             with self.subTest(source=source.name):
                 trainer = self.place.analyze(source)
@@ -54,8 +53,7 @@ class Roles(harness.Case):
         harness.wait_for(lambda: len(self.place.ring_files()) == 2, 30, "the first world records")
         stuck = self.start("stuck", 2, "spin rank=1 step=20", says_it=False)
         harness.wait_for(lambda: len(self.place.dump_files()) >= 2, 60, "the second world dumps")
-        self.place.run([harness.BUILD / "tools" / "titan-dump", quiet[1].pid, "--ring-dir", self.place.rings],
-                       self.place.env(preload=False))
+        self.place.tool("titan-dump", quiet[1].pid, "--ring-dir", self.place.rings)
         harness.wait_for(lambda: len(self.place.dump_files()) >= 3, 60, "the first world dumps")
         for source in (self.place.dumps, self.place.rings):
             with self.subTest(source=source.name):

@@ -61,9 +61,7 @@ class Stacks(harness.Case):
         self.dump("kinds")
         for arguments, wanted in (((), "main"), (("--all-threads",), "spinning at"),
                                   (("--list",), "blocks all signals")):
-            done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", self.place.dumps,
-                                   "--no-rings", *arguments],
-                                  self.place.env(preload=False))
+            done = self.place.tool("titan-analyze", "stacks", self.place.dumps, "--no-rings", *arguments)
             self.assertIn(wanted, done.stdout)
 
     @unittest.skipUnless(platform.machine() == "x86_64", "the generated code is for x86-64")

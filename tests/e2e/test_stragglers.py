@@ -11,8 +11,8 @@ from test_healthy import pids_of
 
 class Stragglers(harness.Case):
     def stragglers(self):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stragglers", self.place.dumps, "--json",
-                               "--ring-dir", self.place.rings], self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "stragglers", self.place.dumps, "--json", "--ring-dir",
+                               self.place.rings)
         return done.status, json.loads(done.stdout)
 
     def test_persistently_slow_rank(self):

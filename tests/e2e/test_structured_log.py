@@ -66,8 +66,7 @@ def trainer(directory, rank=0, steps=4, **options):
 
 class StructuredLog(harness.Case):
     def run_tool(self, *arguments, status=harness.HEALTHY):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", *arguments, "--no-rings"],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", *arguments, "--no-rings")
         self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done
 

@@ -37,8 +37,7 @@ titantrace.dump()
 
 class Summary(harness.Case):
     def summary(self, *options, status=harness.HEALTHY):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "summary", self.place.dumps, "--no-rings",
-                               *options], self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "summary", self.place.dumps, "--no-rings", *options)
         self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done
 

@@ -62,8 +62,8 @@ class Timeline(harness.Case):
 
     def draw(self, *options, source=None, status=harness.HEALTHY, into="run.perfetto-trace"):
         self.file = self.place.path / into
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "timeline", source or self.place.dumps,
-                               "--no-rings", "-o", self.file, *options], self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "timeline", source or self.place.dumps, "--no-rings", "-o", self.file,
+                               *options)
         self.assertEqual(done.status, status, done.stdout + done.stderr)
         return done
 
@@ -243,8 +243,7 @@ class Timeline(harness.Case):
     def test_what_cannot_be_drawn(self):
         self.train("--ranks", "2", "--steps", "4", TITANTRACE_JOURNAL_MIB=0)
         digest = self.place.path / "job.digest"
-        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "digest", self.place.dumps, "-o", digest],
-                       self.place.env(preload=False))
+        self.place.tool("titan-analyze", "digest", self.place.dumps, "-o", digest)
         self.assertIn("digests do not hold all calls", self.draw(source=digest, status=2).stderr)
         damaged, = self.place.dumps.rglob("rank00001.*.titan")
         damaged.write_bytes(b"no dump" * 100)

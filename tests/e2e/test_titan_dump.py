@@ -198,8 +198,7 @@ class Dump(node_jobs.NodeCase):
             verdict = analysis.json["verdict"]
             self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_stopped", [3]), analysis.stdout)
             self.assertIn(f" is {words}; ranks 0-2 wait", analysis.json["findings"][0]["summary"])
-        report = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", self.place.dumps, "--no-rings"],
-                                self.place.env(preload=False))
+        report = self.place.tool("titan-analyze", self.place.dumps, "--no-rings")
         self.assertIn("1 read from outside while the process lived", " ".join(report.stdout.split()))
 
     def training_job(self):

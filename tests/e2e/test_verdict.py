@@ -131,8 +131,8 @@ class WhileItHangs(Watched):
                        r"\b([0-9a-f]{16})\.told\b.*|(.*)\b\d+\.\1\.told\b"):
             self.assertRegex(names, wanted)
         self.assertEqual(len(names.split()), 8, names)  # two verdicts, each .json, .txt, and two receivers
-        self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "clean", self.place.dumps, "--run", "e2e",
-                        "--yes", "--ring-dir", self.place.rings], self.place.env(preload=False))
+        self.place.tool("titan-analyze", "clean", self.place.dumps, "--run", "e2e", "--yes", "--ring-dir",
+                        self.place.rings)
         self.assertEqual(list(self.place.dumps.iterdir()), [])
 
 

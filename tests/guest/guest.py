@@ -58,9 +58,7 @@ class Case(harness.Case):
 
     def ask_dump(self, ran, number=1):
         """Asks as a user would, without a signal, and waits until the process has `number` dumps of it."""
-        asked = self.place.run([harness.BUILD / "tools" / "titan-dump", *self.whom_to_ask(ran), "--ring-dir",
-                                self.place.rings],
-                               self.place.env(preload=False))
+        asked = self.place.tool("titan-dump", *self.whom_to_ask(ran), "--ring-dir", self.place.rings)
         self.assertEqual(asked.status, 0, asked.report())
         self.assertEqual(len(self.place.dump_files()), number * self.ranks)
 

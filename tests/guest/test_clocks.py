@@ -66,8 +66,7 @@ class Ranks(guest.Case):
         self.assertTrue(2 <= waited_s < 60, verdict["summary"])
 
     def ask_all(self, dumps):
-        asked = self.place.run([harness.BUILD / "tools" / "titan-dump", "--job", "e2e", "--ring-dir", self.place.rings],
-                               self.place.env(preload=False))
+        asked = self.place.tool("titan-dump", "--job", "e2e", "--ring-dir", self.place.rings)
         self.assertEqual(asked.status, 0, asked.report())
         self.assertEqual(len(self.place.dump_files()), dumps)
 
@@ -170,8 +169,7 @@ class Marked(Ranks):
         self.lasted[number] = (waited_s, time.monotonic() - began)
 
     def assert_summed_as_long(self, *where):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "summary", *where, "--json"],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "summary", *where, "--json")
         spans, = [row for row in map(json.loads, done.stdout.splitlines())
                   if (row["kind"], row["name"]) == ("span", "round")]
         self.assertEqual(spans["count"], 2 * len(self.lasted))

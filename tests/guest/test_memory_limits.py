@@ -72,8 +72,7 @@ class Limits(guest.Case):
         self.run_both("data_meanwhile")
 
     def main_thread(self, file):
-        done = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "stacks", file, "--json", "--no-rings"],
-                              self.place.env(preload=False))
+        done = self.place.tool("titan-analyze", "stacks", file, "--json", "--no-rings")
         process, = json.loads(done.stdout)["processes"]
         thread, = [thread for thread in process["threads"] if thread["tid"] == process["pid"]]
         return thread["outcome"], [frame["function"] for frame in thread["frames"]], " ".join(process["notes"])

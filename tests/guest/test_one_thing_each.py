@@ -175,8 +175,7 @@ class RestartLoop(guest.Case):
                                  self.place.env(**guest.IDENTITY, TORCHELASTIC_RESTART_COUNT=attempt,
                                                 TITANTRACE_RINGS_MIB=40, TITANTRACE_DUMP_ON="none"))
             self.assertEqual(ran.status, 1 if attempt else -signal.SIGKILL)
-        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "rings", "--ring-dir", self.place.rings],
-                                self.place.env(preload=False)).stdout
+        listed = self.place.tool("titan-analyze", "rings", "--ring-dir", self.place.rings).stdout
         attempts = sorted(int(line.split("e2e/")[1].split()[0]) for line in listed.splitlines()[1:])
         self.assertEqual((attempts[0], attempts[-1]), (0, self.ATTEMPTS - 1), listed)
         self.assertIn(len(attempts), range(4, 10), listed)

@@ -56,8 +56,7 @@ class Replaced(guest.Case):
         self.place.go()
 
     def listed(self, ran):
-        listed = self.place.run([harness.BUILD / "analyzer" / "titan-analyze", "rings", "--ring-dir", self.place.rings],
-                                self.place.env(preload=False))
+        listed = self.place.tool("titan-analyze", "rings", "--ring-dir", self.place.rings)
         return next((line for line in listed.stdout.splitlines() if line.split()[:2] == [str(ran.pid), "exited"]), "")
 
     def test_an_exec_that_fails(self):
