@@ -183,10 +183,20 @@ class Place:
         started.wait(limit_s)
         return started
 
-    def tool(self, name, *arguments):
-        """One of our own programs, without the preload."""
+    def tool(self, name, *arguments, status=None):
+        """One of our own programs, without the preload; `status` is the one that it must end with."""
         room = "analyzer" if name == "titan-analyze" else "tools"
-        return self.run([BUILD / room / name, *arguments], self.env(preload=False))
+        done = self.run([BUILD / room / name, *arguments], self.env(preload=False))
+        if status not in (None, done.status):
+            raise AssertionError(f"status {done.status}, not {status}: {done.stdout}{done.stderr}")
+        return done
+
+    def sim(self, *options, **settings):
+        """A simulated job with the preload that ends well."""
+        done = self.run([stand_ins() / "titan-sim", *options], self.env(**settings))
+        if done.status != 0:
+            raise AssertionError(f"titan-sim ended with {done.status}: {done.stderr}")
+        return done
 
     def start_rank(self, program, scenario, rank=0, size=1, **settings):
         """A program of clients/ as one rank of a job."""

@@ -14,9 +14,8 @@ PERCENT = 0.05     # so little that steps of a busy machine, too, are short
 class Budget(harness.Case):
     def train(self, *options, **settings):
         """By rank its calls of each step that have marks."""
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--checkpoint-every",
-                               "0", *options], self.place.env(TITANTRACE_DUMP_ON="exit", **settings))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim("--ranks", "4", "--tp", "2", "--checkpoint-every", "0", *options, TITANTRACE_DUMP_ON="exit",
+                       **settings)
         ranks = collections.defaultdict(lambda: collections.defaultdict(list))
         for call in self.place.show(self.place.dumps):
             if call["launch"]:

@@ -108,9 +108,8 @@ class CallSites(harness.Case):
 
     def test_a_wrapper_is_not_alone(self):
         """Calls of titan-sim go through a wrapper in a file of its own: `show` names who called that."""
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "10", "--step-ms", "1"],
-                              self.place.env(TITANTRACE_STACKS="collective", TITANTRACE_DUMP_ON="exit"))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim("--ranks", "2", "--steps", "10", "--step-ms", "1", TITANTRACE_STACKS="collective",
+                       TITANTRACE_DUMP_ON="exit")
         listed = self.place.tool("titan-analyze", "show", self.place.dumps, "--no-rings", "--op", "all_gather",
                                  "--last", "1").stdout
         self.assertRegex(listed, r"at trainer\.cpp:\d+ in simgpu::Trainer::\w+ \(rank_comm\.cpp:\d+\)")
@@ -172,8 +171,7 @@ class CallSites(harness.Case):
                             for line in evidence), evidence)
         self.assertTrue(any("ranks 0-1,3: all_reduce" in line and place in line for line in evidence), evidence)
         digests = self.place.path / "digests"
-        made = self.place.tool("titan-analyze", "digest", self.place.dumps, "--no-rings", "--into", digests)
-        self.assertEqual(made.status, 0, made.stderr)
+        self.place.tool("titan-analyze", "digest", self.place.dumps, "--no-rings", "--into", digests, status=0)
         self.assertEqual(self.place.analyze(digests).json["findings"], analysis.json["findings"])
 
     def test_ring_of_a_killed_process(self):
@@ -262,9 +260,8 @@ class WithoutPython(harness.Case):
             self.assertEqual((call["native_frames"][-1]["function"], call["native_cut"]), ("_start", False))
 
     def test_threads(self):
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--steps", "5", "--threads"],
-                              self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_STACKS="collective"))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim("--ranks", "4", "--steps", "5", "--threads", TITANTRACE_DUMP_ON="exit",
+                       TITANTRACE_STACKS="collective")
         calls = self.place.show(self.place.dumps)
         self.assertGreaterEqual(len({call["thread"] for call in calls}), 4)
         for call in calls:
@@ -272,18 +269,15 @@ class WithoutPython(harness.Case):
             self.assertFalse(call["native_cut"], call)
 
     def test_replays_of_a_graph_have_the_place_of_the_capture(self):
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "6", "--graphs"],
-                              self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_STACKS="collective"))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim("--ranks", "2", "--steps", "6", "--graphs", TITANTRACE_DUMP_ON="exit",
+                       TITANTRACE_STACKS="collective")
         replayed = [call for call in self.place.show(self.place.dumps) if call["replay"] != 0]
         captured = {call["stack"] for call in self.place.show(self.place.dumps) if call["state"] == "captured"}
         self.assertGreater(len(replayed), 5)
         self.assertLessEqual({call["stack"] for call in replayed}, captured - {0})
 
     def test_program_without_python(self):
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "5"],
-                              self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_STACKS="collective"))
-        self.assertEqual(done.status, 0, done.stderr)
+        done = self.place.sim("--ranks", "2", "--steps", "5", TITANTRACE_DUMP_ON="exit", TITANTRACE_STACKS="collective")
         self.assertNotIn("Python", done.stderr)
         calls = self.place.show(self.place.dumps)
         self.assertGreater(len(calls), 10)

@@ -39,8 +39,7 @@ class Children(harness.Case):
     def test_a_digest_keeps_them(self):
         killed, *living = self.start()
         digest = self.place.path / "job.digest"
-        made = self.place.tool("titan-analyze", "digest", self.place.dumps, "-o", digest)
-        self.assertEqual(made.status, 0, made.stderr)
+        self.place.tool("titan-analyze", "digest", self.place.dumps, "-o", digest, status=0)
         evidence = "\n".join(self.place.analyze(digest).json["findings"][0]["evidence"])
         self.assertIn(f"child process {killed} ", evidence)
         self.assertIn(f"child process {living[0]} ", evidence)

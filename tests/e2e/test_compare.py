@@ -63,10 +63,8 @@ class Compare(harness.Case):
         """Steps of a simulated run become slower by a sleep of one rank, as far as the noise of this machine lets that
         be seen; the same steps do not differ from themselves."""
         faults = f"sleep step=0-{SLOW_FROM - 1} ms=5; sleep rank=1 step={SLOW_FROM}-{STEPS - 1} ms=25"
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", str(STEPS + 1),
-                               "--step-ms", "1", "--checkpoint-every", "0"],
-                              self.place.env(TITANTRACE_DUMP_ON="exit", SIMGPU_FAULTS=faults))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim("--ranks", "2", "--steps", str(STEPS + 1), "--step-ms", "1", "--checkpoint-every", "0",
+                       TITANTRACE_DUMP_ON="exit", SIMGPU_FAULTS=faults)
         windows = ["--step", f"0-{SLOW_FROM - 1}", "--with-step", f"{SLOW_FROM}-{STEPS - 1}"]
         slower = self.compared(self.place.dumps, *windows, status=None)
         typical = slower["steps"][0]

@@ -7,9 +7,8 @@ import harness
 
 class Cupti(harness.Case):
     def run_it(self, **settings):
-        run = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "2", "--steps", "3"],
-                             self.place.env(TITANTRACE_CUDA="cupti", TITANTRACE_DUMP_ON="exit", **settings))
-        self.assertEqual(run.status, 0, run.stderr)
+        run = self.place.sim("--ranks", "2", "--steps", "3", TITANTRACE_CUDA="cupti", TITANTRACE_DUMP_ON="exit",
+                             **settings)
         self.assertGreater(len(self.place.show(self.place.dumps)), 5)
         return run
 

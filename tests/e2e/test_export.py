@@ -38,9 +38,7 @@ class Export(harness.Case):
         return [call for call in self.place.show(self.place.dumps) if not call["op"].startswith("comm_")]
 
     def train(self, *options, **settings):
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--steps", "5", *options],
-                              self.place.env(TITANTRACE_DUMP_ON="exit", **settings))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim("--steps", "5", *options, TITANTRACE_DUMP_ON="exit", **settings)
 
 
 class Files(Export):
@@ -82,8 +80,7 @@ class Files(Export):
         self.train("--ranks", "2")
         self.export()
         digests = self.place.path / "digests"
-        made = self.place.tool("titan-analyze", "digest", self.place.dumps, "--into", digests)
-        self.assertEqual(made.status, 0, made.stderr)
+        self.place.tool("titan-analyze", "digest", self.place.dumps, "--into", digests, status=0)
         again = self.place.path / "again"
         for source, words in ((self.into, "these are Flight Recorder dumps already"),
                               (digests, "a digest does not hold all calls in full: export the dumps"),

@@ -31,8 +31,7 @@ class Journal(harness.Case):
 
     def show(self, *options):
         done = self.place.tool("titan-analyze", "show", self.place.dumps, "--markers", "--json", "--ring-dir",
-                               self.place.rings, *options)
-        self.assertEqual(done.status, 0, done.stderr)
+                               self.place.rings, *options, status=0)
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
     def assert_whole(self, rank, markers, steps):

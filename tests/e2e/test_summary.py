@@ -138,9 +138,8 @@ class Summary(harness.Case):
 
     def test_unmarked_steps(self):
         """A program that marks nothing: its calls repeat, and a step begins with those of its largest communicator."""
-        done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "9",
-                               "--unmarked", "--checkpoint-every", "0"], self.place.env(TITANTRACE_DUMP_ON="exit"))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim("--ranks", "4", "--tp", "2", "--steps", "9", "--unmarked", "--checkpoint-every", "0",
+                       TITANTRACE_DUMP_ON="exit")
         calls = collections.defaultdict(list)
         for call in self.place.show(self.place.dumps):
             if call["op"] in ("all_reduce", "all_gather", "reduce_scatter"):
@@ -161,9 +160,8 @@ class Summary(harness.Case):
         for method in "timing", "writes", "off":
             with self.subTest(method=method):
                 self.place = self.new_place()
-                done = self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "8"],
-                                      self.place.env(TITANTRACE_DUMP_ON="exit", TITANTRACE_GPU_PROGRESS=method))
-                self.assertEqual(done.status, 0, done.stderr)
+                self.place.sim("--ranks", "4", "--tp", "2", "--steps", "8", TITANTRACE_DUMP_ON="exit",
+                               TITANTRACE_GPU_PROGRESS=method)
                 calls = collections.defaultdict(list)
                 for call in self.place.show(self.place.dumps):
                     if call["op"] in ("all_reduce", "all_gather", "reduce_scatter"):

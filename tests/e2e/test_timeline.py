@@ -56,9 +56,7 @@ titantrace.dump()
 
 class Timeline(harness.Case):
     def train(self, *options, **settings):
-        done = self.place.run([harness.stand_ins() / "titan-sim", *options],
-                              self.place.env(TITANTRACE_DUMP_ON="exit", **settings))
-        self.assertEqual(done.status, 0, done.stderr)
+        self.place.sim(*options, TITANTRACE_DUMP_ON="exit", **settings)
 
     def draw(self, *options, source=None, status=harness.HEALTHY, into="run.perfetto-trace"):
         self.file = self.place.path / into
