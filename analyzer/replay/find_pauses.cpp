@@ -28,6 +28,7 @@ constexpr size_t kLeastPauses = 4;
 constexpr size_t kLeastSteps = 12;  // fewer do not tell what is seldom, nor that work is uneven in each step
 constexpr double kRegular = 0.8;    // share of the distances between strokes
 constexpr double kAllPause = 0.5;   // share of the ranks
+constexpr double kAtOnce = 0.5;     // share of all such time: what ranks have in steps of their own meets by chance
 
 // What a rank has too much in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns) {
@@ -181,7 +182,11 @@ void find_pauses_of_all(CauseSearch& search) {
         paused[s] += is_pause ? 1 : 0;
     });
     const double most = kAllPause * static_cast<double>(search.ranks());
+    const double all_ns = pauses_ns.sum();
     pauses_ns.for_each([&](size_t, size_t s, double& ns) { ns = paused[s] > most ? ns : 0; });
+    if (pauses_ns.sum() < kAtOnce * all_ns) {
+        return;
+    }
     std::vector<size_t> when;
     for (size_t s = 0; s < search.steps(); ++s) {
         if (paused[s] > most) {

@@ -28,6 +28,7 @@ constexpr double kTogether = 0.6;             // correlation of parts of a step
 constexpr double kLargePart = 0.01;           // share of a step
 constexpr size_t kMostParts = 48;
 constexpr size_t kMostSampled = 32;  // ranks
+constexpr double kByChance = 4;      // standard errors
 
 // Nodes of a slot that follow the same call, on ranks that do the same.
 struct AlikeNodes {
@@ -205,6 +206,25 @@ std::string host_of_slow_stages(const std::vector<Stage>& stages) {
     return stands_out ? slowest->first : std::string();
 }
 
+// Where work is uneven, how long one rank usually works and how long those who do the same do differs by chance, too.
+void leave_what_is_no_chance(CauseSearch& search) {
+    std::map<uint32_t, std::vector<double>> of_roles;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        const std::vector<double> own = search.left_ns.of_rank(r);
+        std::vector<double>& of_role = of_roles[search.graph.roles[r]];
+        of_role.insert(of_role.end(), own.begin(), own.end());
+    }
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        const std::vector<double> own = search.left_ns.of_rank(r);
+        const double own_ns = median_of(own);
+        const double usual_ns = median_of(of_roles.at(search.graph.roles[r]));
+        const bool by_chance = std::abs(own_ns - usual_ns) < kByChance * error_of_median(own, search.steps());
+        for (size_t s = 0; s < search.steps(); ++s) {
+            search.left_ns.at(r, s) = by_chance ? usual_ns : own_ns;
+        }
+    }
+}
+
 }  // namespace
 
 void find_uneven_sequences(CauseSearch& search) {
@@ -226,8 +246,7 @@ void find_uneven_sequences(CauseSearch& search) {
     cause.evidence.push_back(
         fmt::format("parts of a step (forward and backward) take longer together: correlation {:.2f}", together));
     if (search.add(std::move(cause), evenness.even)) {
-        const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
-        search.left_ns.for_each([&](size_t r, size_t, double& ns) { ns = usual_ns[r]; });
+        leave_what_is_no_chance(search);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 
 #include "cause_search.h"
 #include "late_ranks.h"
@@ -258,6 +259,48 @@ TEST_CASE("pauses: those of a few ranks at different steps are no rank's own") {
     CHECK(causes.front().of_class == CauseClass::kGarbageCollection);
     CHECK(causes.front().ranks == std::vector<int>{3, 5});
     CHECK(job.causes_by(find_slow_ranks).empty());
+}
+
+TEST_CASE("pauses: long steps of each rank's own that meet by chance are no pauses of all") {
+    const TableJob job(
+        [](int rank, uint32_t step) {  // a quarter of each rank's steps; in three of 40 most of them meet
+            const bool meets = is_among(step, {7, 21, 33}) && rank < 5;
+            return varied(rank, step) + (meets || (step + static_cast<uint32_t>(rank)) % 5 == 0 ? 40.0 : 0);
+        });
+    CHECK(job.causes_by(find_pauses_of_all).empty());
+}
+
+TEST_CASE("uneven work: that a rank works longer than its peers is told where chance does not explain it") {
+    const auto slow_beside_uneven = [](double times) {
+        std::mt19937 random(7);
+        std::lognormal_distribution<double> factor(0, 0.3);
+        std::array<std::array<double, kTableSteps>, kTableRanks> factors{};
+        for (auto& of_rank : factors) {
+            for (double& one : of_rank) {
+                one = factor(random) * (&of_rank == &factors[2] ? times : 1);
+            }
+        }
+        // Two parts of each step.
+        TableJob job([&](int rank, uint32_t half) { return 30 * factors[static_cast<size_t>(rank)][half / 2]; }, false,
+                     2 * kTableSteps);
+        for (analyzer::StepNode& node : job.graph.nodes) {
+            node.slot = node.step % 2;
+            node.step /= 2;
+        }
+        job.graph.steps = kTableSteps;
+        job.graph.carried_ns.assign(kTableRanks * kTableSteps, 0);
+        job.graph.step_ns = replay(job.graph, recorded_durations(job.graph));
+        CauseSearch search(job.run, job.graph);
+        find_uneven_sequences(search);
+        find_slow_ranks(search);
+        std::vector<CauseClass> classes;
+        for (const SlowCause& cause : search.causes) {
+            classes.push_back(cause.of_class);
+        }
+        return classes;
+    };
+    CHECK(slow_beside_uneven(1.2) == std::vector{CauseClass::kUnevenSequences});
+    CHECK(slow_beside_uneven(1.6) == std::vector{CauseClass::kUnevenSequences, CauseClass::kSlowRankGpu});
 }
 
 TEST_CASE("pauses: all ranks at once, at no distance, are the job's, unless they may wait for who is not on record") {
