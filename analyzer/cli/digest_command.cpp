@@ -1,5 +1,5 @@
 // titan-analyze digest: the map step of an analysis of very many ranks.
-#include "read_digest.h"
+#include "digests.h"
 
 #include <algorithm>
 #include <memory>

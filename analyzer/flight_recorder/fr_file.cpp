@@ -133,7 +133,7 @@ Result<Process> load_flight_recorder(const std::string& path, FlightRecorderScra
     return load_flight_recorder_bytes(std::move(source), scratch, groups);
 }
 
-// --- fr torchcomms
+// --- torchcomms' dumps
 
 namespace {
 

@@ -269,7 +269,7 @@ void add_members(const Run& run, uint32_t index, Sentence& sentence) {
     }
 }
 
-// --- hosts
+// --- hosts of missing ranks
 
 std::string likely_host(const Run& run, int rank) {
     std::map<std::string, std::vector<int>> ranks_of;

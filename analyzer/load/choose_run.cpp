@@ -165,7 +165,7 @@ bool is_newer(const RingRun& run, const std::vector<CandidateGroup>& groups) {
 
 int64_t start_of(const std::vector<Process>& processes) { return start_of(processes, std::nullopt); }
 
-// --- choose logs
+// --- logs of torchtitan's logger
 
 Result<ChosenLogs> choose_logs(const std::vector<std::string>& paths, const LoadOptions& options) {
     std::vector<StructuredLog> logs;

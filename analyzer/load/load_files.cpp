@@ -367,7 +367,7 @@ Result<LoadedProcesses> load_processes(const LoadOptions& options) {
     return std::move(loaded->found);
 }
 
-// --- add node rings
+// --- rings of this node
 
 namespace {
 

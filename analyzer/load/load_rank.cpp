@@ -13,10 +13,10 @@
 #include "decode_children.h"
 #include "decode_config.h"
 #include "decode_process.h"
+#include "digests.h"
 #include "fr_file.h"
 #include "host/words.h"
 #include "host_threads.h"
-#include "read_digest.h"
 #include "thread_position.h"
 
 namespace titan::analyzer {

@@ -181,7 +181,7 @@ std::optional<Error> keep_start(std::vector<CandidateGroup>& groups, const LoadO
     return Error(fmt::format("no start {}; found: {} (--list-runs shows them)", options.start, found));
 }
 
-// --- attempts
+// --- attempts of a run
 
 namespace {
 

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "digests.h"
 #include "fr_file.h"
 #include "fr_groups.h"
 #include "host/image_buffer.h"
 #include "open_source.h"
-#include "read_digest.h"
 #include "record_archive.h"
 
 namespace titan::analyzer {

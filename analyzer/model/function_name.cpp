@@ -105,14 +105,14 @@ std::string short_frame(std::string_view frame) {
     return any_cut ? without_return_type(result) : result;
 }
 
-// --- framework files
+// --- files of frameworks
 
 bool is_framework_file(std::string_view file) {
     return file.empty() || file.front() == '<' || file.find("/torch/") != std::string_view::npos ||
            file.find("/contextlib.py") != std::string_view::npos || file.find(".so") != std::string_view::npos;
 }
 
-// --- kernel name
+// --- names of kernels
 
 namespace {
 

@@ -118,7 +118,7 @@ void NewDumps::add(const std::string& path, const std::string& name) {
     arrivals.newest_at = WatchClock::now();
 }
 
-// --- dump head
+// --- the head of a dump
 
 std::optional<DumpHead> read_dump_head(const std::string& path) {
     const Result<OpenFile> file = OpenFile::open(path, Links::kRefuse);
@@ -144,7 +144,7 @@ std::optional<DumpHead> read_dump_head(const std::string& path) {
     return head;
 }
 
-// --- verdict files
+// --- the verdict beside the dumps
 
 namespace {
 

@@ -400,7 +400,7 @@ TimelineCounts ProcessTimeline::write(uint64_t process, uint64_t& next_track) {
     return counts_;
 }
 
-// --- lanes
+// --- slices that overlap
 
 void visit_lanes(std::span<const Slice> slices, LaneVisitor& visitor) {
     std::vector<std::vector<int64_t>> ends_of;  // by lane: ends of the slices that are open, the innermost last

@@ -277,7 +277,7 @@ bool report_summary(const Run& run, const SummaryReportOptions& options, const W
     return true;
 }
 
-// --- goodput report
+// --- goodput
 
 namespace {
 

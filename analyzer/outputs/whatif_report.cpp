@@ -186,7 +186,7 @@ std::string what_if_json(const Evidence& evidence, const WhatIfReport& report) {
     return json.dump(2) + "\n";
 }
 
-// --- edited calls
+// --- edits of calls, as typed
 
 namespace {
 

@@ -228,7 +228,7 @@ Goodput goodput_of(const std::vector<AttemptTimes>& attempts) {
     return goodput;
 }
 
-// --- read attempts
+// --- the attempts of a run
 
 namespace {
 

@@ -45,8 +45,6 @@ std::span<const RecordTable> record_tables() { return kTables; }
 
 std::span<const RecordField> record_fields() { return kFields; }
 
-// --- site json
-
 Json inlined_json(const StackSite& site) {
     Json json = Json::array();
     for (const InlinedSite& inlined : site.inlined) {

@@ -221,7 +221,7 @@ std::optional<uint64_t> SqlRows::hash(size_t row, const std::vector<Condition>& 
     return all;
 }
 
-// --- grouped rows
+// --- rows in groups
 
 namespace {
 

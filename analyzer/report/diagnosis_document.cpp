@@ -217,7 +217,7 @@ std::string text_report(const Run& run, const Diagnosis& diagnosis, const TextSt
                            : screenful(document, style, fmt::format("titan-analyze {} --all", style.input));
 }
 
-// --- fold frames
+// --- frames of a stack
 
 namespace {
 

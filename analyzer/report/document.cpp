@@ -180,7 +180,7 @@ std::string document_text(const Document& document, const TextStyle& style) {
     return TextWriter(style).write(document);
 }
 
-// --- document json
+// --- as JSON
 
 namespace {
 

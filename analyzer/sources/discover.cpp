@@ -227,7 +227,7 @@ Result<Discovery> discover(const std::vector<std::string>& paths) {
     return discovery;
 }
 
-// --- run directory
+// --- the directories of a run
 
 namespace {
 
@@ -247,7 +247,7 @@ RunDirectory::RunDirectory(const std::string& path) {
     }
 }
 
-// --- content
+// --- what a file is
 
 namespace {
 

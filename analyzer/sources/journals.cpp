@@ -368,7 +368,7 @@ void Journals::visit_health(const ProcessKey& process, const StepRange& steps, c
     }
 }
 
-// --- join blocks
+// --- blocks as one
 
 uint32_t BlockJoiner::text(const std::string& text) {
     const auto [known, is_new] = texts_.try_emplace(text, static_cast<uint32_t>(joined_.texts.size() + 1));

@@ -201,7 +201,7 @@ CollectResult collect_rings(const CollectOptions& options) {
     return result;
 }
 
-// --- ring runs
+// --- runs of this node
 
 namespace {
 

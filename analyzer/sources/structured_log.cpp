@@ -415,7 +415,7 @@ Result<std::string> visit_structured_log(const StructuredLog& log, const VisitLo
     return file ? Result<std::string>(visit_structured_log(log, bytes_of(*file), visit)) : file.error();
 }
 
-// --- log line
+// --- one line of the log
 
 namespace {
 

@@ -188,7 +188,7 @@ std::vector<CallFrame> CallSites::frames(uint32_t number) {
     return frames;
 }
 
-// --- marker places
+// --- places of markers
 
 namespace {
 

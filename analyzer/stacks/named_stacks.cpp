@@ -162,7 +162,7 @@ std::string no_stack_text(const ThreadStack& thread) {
     }
 }
 
-// --- stack tree
+// --- stacks as a tree
 
 void add_stack(StackNode& root, int rank, const std::vector<std::string>& outermost_first) {
     StackNode* node = &root;

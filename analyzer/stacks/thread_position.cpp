@@ -140,7 +140,7 @@ std::string place_text(const Process& process, const ThreadPosition& position) {
            (is_inside ? ", inside " + short_frame(process.text(position.frames[position.native])) : std::string());
 }
 
-// --- waits outside
+// --- waits outside NCCL
 
 std::string_view wait_outside_nccl(const Process& process, const ThreadPosition& position) {
     const auto is_in = [&](const format::WaitOutsideNccl& wait) {
@@ -197,7 +197,7 @@ void keep_positions(const Process& dumped, Process& later) {
     }
 }
 
-// --- decode samples
+// --- samples of stacks
 
 namespace {
 

@@ -135,7 +135,7 @@ void keep_of_this_run(Run& run) {
     }
 }
 
-// --- nccl ranks
+// --- ranks of communicators
 
 namespace {
 

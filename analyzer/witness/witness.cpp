@@ -157,7 +157,7 @@ std::vector<Testimony> read_witnesses(const std::vector<std::string>& paths, std
     return all;
 }
 
-// --- unread
+// --- files that are not read
 
 void warn_of_unread(Run& run) {
     for (const Testimony& said : run.testimony) {

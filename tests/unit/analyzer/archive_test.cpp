@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "diagnose.h"
+#include "digests.h"
 #include "host/file_bytes.h"
 #include "load_run.h"
 #include "played.h"
-#include "read_digest.h"
 #include "show.h"
 #include "temporary_directory.h"
 

@@ -9,12 +9,12 @@
 
 #include "analyze_timing.h"
 #include "diagnose.h"
+#include "digests.h"
 #include "formats/container/digest_file.h"
 #include "formats/container/dump_reader.h"
 #include "formats/container/packed.h"
 #include "load_run.h"
 #include "played.h"
-#include "read_digest.h"
 #include "says.h"
 #include "slow_causes.h"
 #include "temporary_directory.h"

@@ -9,11 +9,11 @@
 #include "condense.h"
 #include "decode_process.h"
 #include "diagnose.h"
+#include "digests.h"
 #include "finding.h"
 #include "gap_warnings.h"
 #include "jobs.h"
 #include "link_run.h"
-#include "read_digest.h"
 #include "report.h"
 
 namespace titan::test {

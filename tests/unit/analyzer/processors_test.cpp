@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "digests.h"
 #include "findings_of.h"
 #include "load_run.h"
 #include "overcommitted_hosts.h"
-#include "read_digest.h"
 #include "temporary_directory.h"
 #include "timing_job.h"
 

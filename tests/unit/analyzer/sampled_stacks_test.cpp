@@ -6,8 +6,8 @@
 #include <initializer_list>
 #include <string>
 
+#include "digests.h"
 #include "made_texts.h"
-#include "read_digest.h"
 #include "stacks_report.h"
 
 using namespace titan::analyzer;

@@ -1,4 +1,4 @@
-#include "read_digest.h"
+#include "digests.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -299,7 +299,7 @@ Result<Process> unpack_process(std::span<const std::byte> bytes) {
     return p;
 }
 
-// --- write digests
+// --- digests of a node
 
 namespace {
 
