@@ -173,6 +173,7 @@ class StreamChains {
         double often = 0;  // share of its steps: what is seen seldom is seen where it takes long
         // Likewise, but counting steps in which the host may have kept it waiting for a part of that time.
         double rough_ns = 0;
+        double least_ns = 0;  // if its host kept it waiting for as long as it may have
         double roughly_often = 0;
         // What is seen where it takes long alone: so many times as long as usual was the work before it then, and by
         // that `mean_ns` is divided. Else 1.
@@ -187,7 +188,7 @@ class StreamChains {
     // By piece.
     std::vector<Seen> seen_of(size_t r) const {
         std::vector<std::vector<double>> took_ns(orders_[r]->size());
-        std::vector<std::vector<double>> rough(orders_[r]->size());
+        std::vector<std::vector<double>> rough(orders_[r]->size()), least(orders_[r]->size());
         std::vector<size_t> times(orders_[r]->size(), 0);
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
             const StepNode& node = graph_.nodes[n];
@@ -200,6 +201,7 @@ class StreamChains {
                 continue;
             }
             rough[raw_[n].piece].push_back(rough_ns(n));
+            least[raw_[n].piece].push_back(ran_ns - host_ns(n));
             if (host_ns(n) <= kOfHost * ran_ns) {
                 took_ns[raw_[n].piece].push_back(ran_ns);
             }
@@ -209,8 +211,8 @@ class StreamChains {
             const auto all = static_cast<double>(std::max<size_t>(1, times[piece]));
             const auto often = static_cast<double>(took_ns[piece].size()) / all;
             const auto roughly_often = static_cast<double>(rough[piece].size()) / all;
-            seen.push_back(
-                {middle_mean(std::move(took_ns[piece])), often, middle_mean(std::move(rough[piece])), roughly_often});
+            seen.push_back({middle_mean(std::move(took_ns[piece])), often, middle_mean(std::move(rough[piece])),
+                            middle_mean(std::move(least[piece])), roughly_often});
             if (are_filled_in_ && seen_[r][piece].often > 0) {
                 seen.back() = seen_[r][piece];
             }
@@ -304,7 +306,8 @@ class StreamChains {
         }
     }
 
-    // By what most ranks that do the same show often; if they show nothing so, roughly.
+    // By what most ranks that do the same show often; if they show nothing so, roughly. A rank that shows none of it
+    // often has at least the share of what it would have if its host had kept it waiting.
     void measure_shares(const std::vector<size_t>& ranks) {
         if (!measure_shares(ranks, false)) {
             measure_shares(ranks, true);
@@ -314,9 +317,10 @@ class StreamChains {
     bool measure_shares(const std::vector<size_t>& ranks, bool roughly) {
         const auto seen_as = [&](size_t r, size_t piece) {
             const Seen& seen = seen_[r][piece];
-            return roughly ? Seen{seen.rough_ns, seen.roughly_often} : Seen{seen.mean_ns, seen.often};
+            return roughly ? Seen{seen.rough_ns, seen.roughly_often, 0, 0, 0} : Seen{seen.mean_ns, seen.often, 0, 0, 0};
         };
-        std::vector<std::pair<double, double>> sums(ranks.size());  // own, usual
+        std::vector<std::pair<double, double>> sums(ranks.size());   // own, usual
+        std::vector<std::pair<double, double>> least(ranks.size());  // likewise, where it is seen roughly alone
         bool any = false;
         for (size_t piece = 0; piece < orders_[ranks.front()]->size(); ++piece) {
             std::vector<double> often_ns;
@@ -334,11 +338,16 @@ class StreamChains {
                 if (const Seen seen = seen_as(ranks[i], piece); is_well_seen(ranks[i], seen)) {
                     sums[i].first += seen.mean_ns;
                     sums[i].second += usual_ns;
+                } else if (seen_[ranks[i]][piece].roughly_often >= kMostlySeen) {
+                    least[i].first += seen_[ranks[i]][piece].least_ns;
+                    least[i].second += usual_ns;
                 }
             }
         }
         for (size_t i = 0; i < ranks.size(); ++i) {
-            shares_[ranks[i]] = sums[i].first > 0 && sums[i].second > 0 ? sums[i].first / sums[i].second : 1;
+            shares_[ranks[i]] = sums[i].first > 0 && sums[i].second > 0 ? sums[i].first / sums[i].second
+                                : least[i].second > 0 ? std::max(1.0, least[i].first / least[i].second)
+                                                      : 1;
         }
         return any;
     }

@@ -141,6 +141,61 @@ TEST_CASE("streams: hidden work had ended by when the work behind it was seen to
     }
 }
 
+// One rank's GPU takes twice as long, and the others wait for it: only on that rank is the work seen that lies beside a
+// call. Its host makes the calls so late that it may have kept the GPU waiting for some of the time.
+TEST_CASE("streams: work that only a slow rank shows takes the others less") {
+    constexpr int kSlow = 2;
+    constexpr int64_t kFirstNs = 20'000'000, kSecondNs = 8'000'000, kCallNs = 1'000'000;
+    const std::vector<analyzer::StreamPiece> pieces{{11, format::kNoIndex, {}, 1, 0},
+                                                    {0, 0, format::OpKind::kAllReduce, 2, 1},
+                                                    {12, format::kNoIndex, {}, 2, 0},
+                                                    {0, 0, format::OpKind::kAllReduce, 2, 1}};
+    const auto all = static_cast<uint32_t>(pieces.size());
+    StepGraph graph;
+    graph.steps = kChainSteps;
+    std::vector<const std::vector<analyzer::StreamPiece>*> orders;
+    for (uint32_t rank = 0; rank <= kChainRanks; ++rank) {
+        graph.begin.push_back(rank * kChainSteps * all);
+    }
+    for (uint32_t rank = 0; rank < kChainRanks; ++rank) {
+        graph.processes.push_back(rank);
+        graph.roles.push_back(0);
+        graph.known_ns.push_back(1000);
+        orders.push_back(&pieces);
+    }
+    graph.nodes.resize(graph.begin.back());
+    std::vector<analyzer::RawNode> raw(graph.begin.back());
+    int64_t begin_ns = 1'000'000'000;
+    for (uint32_t step = 0; step < kChainSteps; ++step) {
+        const int64_t first_ns = begin_ns + 2 * kFirstNs + kCallNs;
+        const int64_t second_ns = first_ns - kCallNs + 2 * kSecondNs + kCallNs;
+        for (int rank = 0; rank < kChainRanks; ++rank) {
+            const int times = rank == kSlow ? 2 : 1;
+            const int64_t worked_ns = begin_ns + times * kFirstNs;
+            const int64_t entered_ns = begin_ns + (rank == kSlow ? kFirstNs / 4 : 0);
+            const uint32_t n = graph.begin[static_cast<size_t>(rank)] + step * all;
+            raw[n + 1] = {entered_ns, worked_ns, first_ns, step, 0, format::OpKind::kAllReduce};
+            raw[n + 3] = {entered_ns, std::max(first_ns, worked_ns + times * kSecondNs),
+                          second_ns,  step,
+                          0,          format::OpKind::kAllReduce};
+            for (uint32_t piece = 0; piece < all; ++piece) {
+                raw[n + piece].step = graph.nodes[n + piece].step = step;
+                raw[n + piece].piece = graph.nodes[n + piece].slot = piece;
+            }
+        }
+        begin_ns = second_ns;
+    }
+    std::vector<std::vector<uint32_t>> came;
+    chain_by_streams(orders, raw, came, graph);
+    for (int rank = 0; rank < kChainRanks; ++rank) {
+        for (uint32_t step = 1; step + 1 < kChainSteps; ++step) {
+            const uint32_t n = graph.begin[static_cast<size_t>(rank)] + step * all;
+            CHECK(static_cast<double>(raw[n + 2].ended_ns - raw[n].ended_ns) ==
+                  doctest::Approx(static_cast<double>((rank == kSlow ? 2 : 1) * kSecondNs)).epsilon(0.2));
+        }
+    }
+}
+
 TEST_CASE("streams: what a host does before the first call of a step is no work of the step before") {
     constexpr int64_t kMsNs = 1'000'000, kCallNs = 5 * kMsNs, kWorkNs = 10 * kMsNs, kLateNs = 100 * kMsNs;
     const auto is_late = [](uint32_t step) { return step % 5 == 4; };
