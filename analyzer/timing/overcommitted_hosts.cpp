@@ -6,6 +6,7 @@
 #include <map>
 
 #include "host/words.h"
+#include "robust.h"
 
 namespace titan::analyzer {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 constexpr double kMuch = 0.25;              // share of the time that threads wanted to run
 constexpr double kSome = 0.1;               // the same, where the load is high, too
 constexpr double kHighLoad = 1.5;           // runnable threads per processor
-constexpr double kOfTheCost = 0.5;          // waits for a processor that are so much of a cost explain it
+constexpr double kOfTheCost = 0.5;          // waits for a processor that are so much of a cost explain it,
+constexpr double kWaitsLonger = 1.2;        // if they are so many times those of the other ranks
 constexpr uint64_t kLeastNs = 500'000'000;  // least delay: shorter ones tell nothing
 
 bool load_is_high(const Processors& seen) { return seen.load_cent[0] > kHighLoad * 100 * seen.online; }
@@ -22,6 +24,11 @@ bool load_is_high(const Processors& seen) { return seen.load_cent[0] > kHighLoad
 bool is_short(const Processors& seen) {
     const double share = delayed_share(seen);
     return seen.known() && (share >= kMuch || (load_is_high(seen) && (share >= kSome || seen.threads == 0)));
+}
+
+double share_of_wanted(const Processors& seen) {
+    const double wanted_ns = static_cast<double>(seen.run_ns) + static_cast<double>(seen.run_delay_ns);
+    return wanted_ns > 0 ? static_cast<double>(seen.run_delay_ns) / wanted_ns : 0;
 }
 
 int64_t delay_ns(const Processors& seen) {
@@ -35,7 +42,7 @@ std::string figures(const Process& process) {
         text = fmt::format(
             "threads of rank {} waited for a processor for {:.0f}% of the time that they were ready to run, "
             "{} in all; ",
-            process.rank, 100 * delayed_share(seen), duration_text(delay_ns(seen)));
+            process.rank, 100 * share_of_wanted(seen), duration_text(delay_ns(seen)));
     }
     text += fmt::format("load average {:.1f} on {} processors", seen.load_cent[0] / 100.0, seen.online);
     if (seen.allowed != 0 && seen.allowed < seen.online) {
@@ -59,10 +66,7 @@ const char* why_unknown(const Process& process) {
 
 }  // namespace
 
-double delayed_share(const Processors& seen) {
-    const double wanted_ns = static_cast<double>(seen.run_ns) + static_cast<double>(seen.run_delay_ns);
-    return seen.run_delay_ns < kLeastNs ? 0 : static_cast<double>(seen.run_delay_ns) / wanted_ns;
-}
+double delayed_share(const Processors& seen) { return seen.run_delay_ns < kLeastNs ? 0 : share_of_wanted(seen); }
 
 std::vector<OvercommittedHost> overcommitted_hosts(const Run& run) {
     std::map<std::string, std::pair<const Process*, std::vector<int>>> by_host;  // the worst off
@@ -90,10 +94,20 @@ int64_t lacked_processors_ns(const Process& process) {
 }
 
 std::optional<std::string> explained_by_processors(const Run& run, const std::vector<int>& ranks, double share) {
-    for (const Process& process : run.processes) {
+    const auto delayed_of_life = [](const Process& process) {
         const auto lived_ns = static_cast<double>(process.now_ns - process.started_ns);
-        if (holds(ranks, process.rank) && lived_ns > 0 &&
-            static_cast<double>(process.processors.run_delay_ns) > kOfTheCost * share * lived_ns) {
+        return lived_ns > 0 ? static_cast<double>(process.processors.run_delay_ns) / lived_ns : 0;
+    };
+    std::vector<double> of_others;
+    for (const Process& process : run.processes) {
+        if (!holds(ranks, process.rank) && process.processors.known()) {
+            of_others.push_back(delayed_of_life(process));
+        }
+    }
+    const double usual = median_of(std::move(of_others));
+    for (const Process& process : run.processes) {
+        const double own = delayed_of_life(process);
+        if (holds(ranks, process.rank) && own > kOfTheCost * share && own > kWaitsLonger * usual) {
             return figures(process);
         }
     }

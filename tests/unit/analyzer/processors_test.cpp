@@ -84,6 +84,25 @@ TEST_CASE("a straggler on an overcommitted host is possible at most") {
     CHECK(findings_of(run).front().confidence == Confidence::kCertain);
 }
 
+TEST_CASE("waits for a processor that all ranks have alike do not explain why one of them is slow") {
+    constexpr int64_t kSecondNs = 1'000'000'000;
+    analyzer::Run run;
+    run.processes.resize(4);
+    for (analyzer::Process& process : run.processes) {
+        process.rank = static_cast<int>(&process - run.processes.data());
+        process.started_ns = 1;
+        process.now_ns = 2 * kSecondNs;
+        process.processors = delayed(1, 0);
+        process.processors.run_delay_ns = kSecondNs / 10;  // 5 % of its life
+    }
+    CHECK(!analyzer::explained_by_processors(run, {2}, 0.06));
+    run.processes[2].processors.run_delay_ns = kSecondNs / 5;
+    const std::optional<std::string> explained = analyzer::explained_by_processors(run, {2}, 0.06);
+    REQUIRE(explained);
+    CHECK(explained->starts_with("threads of rank 2 waited for a processor for 17% of the time"));
+    CHECK(!analyzer::explained_by_processors(run, {2}, 0.3));
+}
+
 TEST_CASE("what is not on record of processors is said") {
     synth::TimedJob job(slow_rank_5());
     analyzer::Run run = test::run_of(job);
