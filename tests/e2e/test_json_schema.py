@@ -17,7 +17,8 @@ except ImportError:
     except ImportError:
         jsonschema = None
 
-sys.path.insert(0, str(harness.ROOT / "tests" / "synth"))
+sys.path[:0] = [str(harness.ROOT / "tests" / place) for place in ("synth", "fuzz")]
+import corpus_witness  # noqa: E402
 import fr_files  # noqa: E402
 
 GOLDEN = harness.ROOT / "tests" / "golden" / "1.0"
@@ -77,8 +78,10 @@ class JsonSchema(harness.Case):
             self.check("diagnosis", directory, "--no-rings")
 
     def test_logs_alone(self):
+        samples = {name: content for name, content, _ in corpus_witness.witness_samples()}
         for log in ("torchrun-killed.log", "clog.log", "oom.log", "error-file.json"):
-            alone, = self.check("diagnosis", harness.ROOT / "tests" / "fuzz" / "corpus" / "witness" / log)
+            (self.place.path / log).write_bytes(samples[log])
+            alone, = self.check("diagnosis", self.place.path / log)
             self.assertTrue(alone["witnesses"], log)
 
     def test_one_rank(self):

@@ -381,6 +381,8 @@ class Dump(node_jobs.NodeCase):
         ran = self.place.start([harness.client("e2e-processes"), "linger"], self.place.env(RANK=0, WORLD_SIZE=1),
                                preexec_fn=limit)
         ran.wait_says("done")
+        # titan-dump knows a recorder by its thread, which a busy machine may start late.
+        harness.wait_for(lambda: "titan-watch" in harness.threads_of(ran.pid), 10, "its thread has started")
         self.expect_refusal(f"kill -USR1 {ran.pid}", ran.pid)
 
     def test_hostile_job_segment(self):
