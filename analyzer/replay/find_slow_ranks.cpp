@@ -284,9 +284,18 @@ class SlowRanks {
 
 void find_pauses_of_hosts(CauseSearch& search) { SlowRanks(search, Against::kOwnHost, true).find_long_pauses(); }
 
+// Where hosts have too few ranks for one to be compared with those beside it, each of a slow host would be told by
+// itself, and one alone gains little.
 void find_slow_ranks(CauseSearch& search) {
-    SlowRanks(search, Against::kOwnHost).find();
-    SlowRanks(search, Against::kOtherHosts).find();
+    std::map<std::string, size_t> ranks_of;
+    size_t most = 0;
+    for (size_t r = 0; r < search.ranks(); ++r) {
+        most = std::max(most, ++ranks_of[search.process(r).host]);
+    }
+    const bool hosts_first = most < Peers::kLeastOnHost;
+    for (const bool of_hosts : {hosts_first, !hosts_first}) {
+        SlowRanks(search, of_hosts ? Against::kOtherHosts : Against::kOwnHost).find();
+    }
 }
 
 }  // namespace titan::analyzer

@@ -10,8 +10,7 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kLeastPeers = 3;  // on a host, the rank itself included
-constexpr size_t kManyHosts = 8;   // of so many one does not move the middle
+constexpr size_t kManyHosts = 8;  // of so many one does not move the middle
 
 }  // namespace
 
@@ -28,7 +27,7 @@ Peers::Peers(const CauseSearch& search, Against against) : peers_of_(search.rank
         }
         std::sort(all.begin(), all.end());
         for (const auto& [host, ranks] : by_host) {
-            const bool by_own = against == Against::kOwnHost && ranks.size() >= kLeastPeers;
+            const bool by_own = against == Against::kOwnHost && ranks.size() >= kLeastOnHost;
             const bool by_others = against == Against::kOtherHosts && by_host.size() <= kManyHosts;
             for (const size_t r : ranks) {
                 peers_of_[r] = by_own || by_others ? peers_.size() : of_all;

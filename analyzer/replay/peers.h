@@ -16,6 +16,8 @@ enum class Against : uint8_t {
 
 class Peers {
   public:
+    static constexpr size_t kLeastOnHost = 3;  // that do the same, the rank itself included
+
     Peers(const CauseSearch& search, Against against);
 
     // By how much each rank has more than the middle of its peers, step by step; one without peers, than its own usual.

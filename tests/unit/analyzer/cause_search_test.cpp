@@ -13,161 +13,19 @@
 #include "late_ranks.h"
 #include "layout.h"
 #include "patterns.h"
+#include "table_job.h"
 
 namespace {
 
 using namespace titan;
+using namespace titan::test;
 using analyzer::CauseClass;
-using analyzer::CauseSearch;
 using analyzer::find_everyone;
 using analyzer::find_pauses_of_all;
 using analyzer::find_pauses_of_hosts;
 using analyzer::find_pauses_of_ranks;
 using analyzer::find_slow_links;
 using analyzer::find_slow_ranks;
-using analyzer::SlowCause;
-using analyzer::StepGraph;
-
-constexpr double kTableMs = 1e6;
-constexpr int kTableRanks = 8;
-constexpr uint32_t kTableSteps = 40;
-constexpr double kWorkMs = 50;
-constexpr double kRunMs = 2;
-
-using WorkMs = std::function<double(int rank, uint32_t step)>;
-
-// A job whose ranks work, and then meet in one all_reduce per step.
-struct TableJob {
-    explicit TableJob(const WorkMs& work_ms, bool hosts_are_late = true, uint32_t steps = kTableSteps) {
-        graph.steps = steps;
-        graph.step_ns = (kWorkMs + kRunMs) * kTableMs;
-        graph.roles.assign(kTableRanks, 0);
-        graph.began_ns.assign(kTableRanks, 0);
-        graph.tail_ns.assign(kTableRanks, 0);
-        graph.known_ns.assign(kTableRanks, 1000);
-        graph.carried_ns.assign(kTableRanks * steps, 0);
-        graph.meeting_size.assign(steps, kTableRanks);
-        graph.meeting_route.assign(steps, 0);
-        graph.routes = {{0, -1, -1, format::OpKind::kAllReduce, 20}};
-        for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
-            run.processes.emplace_back().rank = static_cast<int>(rank);
-            run.processes.back().host = "node-0";
-            graph.processes.push_back(rank);
-            graph.begin.push_back(rank * steps);
-            graph.last.push_back((rank + 1) * steps - 1);
-            for (uint32_t step = 0; step < steps; ++step) {
-                const uint32_t n = rank * steps + step;
-                analyzer::StepNode node;
-                node.own_ns = static_cast<float>(work_ms(static_cast<int>(rank), step) * kTableMs);
-                node.run_ns = kRunMs * kTableMs;
-                node.has_end = true;
-                node.step = step;
-                node.before = step == 0 ? format::kNoIndex : n - 1;
-                node.after_end = step != 0;
-                node.host_late = hosts_are_late && static_cast<double>(node.own_ns) > kWorkMs * kTableMs;
-                graph.nodes.push_back(node);
-                graph.piece_begin.push_back(n);
-                graph.pieces.push_back(step);
-            }
-        }
-        graph.begin.push_back(kTableRanks * steps);
-        graph.piece_begin.push_back(kTableRanks * steps);
-        for (uint32_t step = 0; step < steps; ++step) {
-            for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
-                graph.order.push_back(rank * steps + step);
-            }
-        }
-        graph.step_ns = replay(graph, recorded_durations(graph));
-    }
-
-    std::vector<SlowCause> causes_by(void (*find)(CauseSearch&)) const {
-        CauseSearch search(run, graph);
-        find(search);
-        return search.causes;
-    }
-
-    analyzer::Run run;
-    StepGraph graph;
-};
-
-// The same with an exchange in place of the all_reduce, in groups of equal size: each rank sends to each other one of
-// its group and receives from it, two messages in a meeting. `run_ms`: of the messages between two ranks.
-TableJob exchanging(const std::function<double(int rank, int other)>& run_ms, int groups = 1) {
-    TableJob job([](int, uint32_t) { return kWorkMs; });
-    StepGraph& graph = job.graph;
-    const int size = kTableRanks / groups;
-    graph.piece_begin.clear();
-    graph.pieces.clear();
-    graph.meeting_size.clear();
-    graph.meeting_route.clear();
-    graph.routes.clear();
-    std::map<std::pair<int, int>, uint32_t> places;
-    for (int low = 0; low < kTableRanks; ++low) {
-        for (int high = low + 1; high < kTableRanks && high / size == low / size; ++high) {
-            places[{low, high}] = static_cast<uint32_t>(graph.routes.size());
-            graph.routes.push_back(
-                {static_cast<uint32_t>(low / size), low % size, high % size, format::OpKind::kSend, 20});
-        }
-    }
-    const auto pairs = static_cast<uint32_t>(graph.routes.size());
-    for (uint32_t step = 0; step < kTableSteps; ++step) {
-        for (uint32_t pair = 0; pair < pairs; ++pair) {
-            graph.meeting_size.push_back(2);
-            graph.meeting_route.push_back(pair);
-        }
-    }
-    job.run.communicators.resize(static_cast<size_t>(groups));
-    for (int rank = 0; rank < kTableRanks; ++rank) {
-        analyzer::Communicator& group = job.run.communicators[static_cast<size_t>(rank / size)];
-        group.size = size;
-        group.members.push_back({static_cast<uint32_t>(rank), 0});
-        analyzer::Member& member = job.run.processes[static_cast<size_t>(rank)].members.emplace_back();
-        member.rank = rank % size;
-        member.global_rank = rank;
-        for (uint32_t step = 0; step < kTableSteps; ++step) {
-            double longest_ms = 0;
-            graph.piece_begin.push_back(static_cast<uint32_t>(graph.pieces.size()));
-            for (int other = rank / size * size; other < (rank / size + 1) * size; ++other) {
-                if (other != rank) {
-                    graph.pieces.push_back(step * pairs + places[{std::min(rank, other), std::max(rank, other)}]);
-                    longest_ms = std::max(longest_ms, run_ms(rank, other));
-                }
-            }
-            graph.nodes[graph.begin[static_cast<size_t>(rank)] + step].run_ns =
-                static_cast<float>(longest_ms * kTableMs);
-        }
-    }
-    graph.piece_begin.push_back(static_cast<uint32_t>(graph.pieces.size()));
-    graph.step_ns = replay(graph, recorded_durations(graph));
-    return job;
-}
-
-// The same in two groups of four ranks: so long the all_reduce of each takes.
-TableJob halved(const std::array<double, 2>& run_ms) {
-    TableJob job([](int, uint32_t) { return kWorkMs; });
-    StepGraph& graph = job.graph;
-    graph.routes.push_back(graph.routes.front());
-    graph.routes.back().communicator = 1;
-    graph.meeting_size.assign(size_t{2} * kTableSteps, kTableRanks / 2);
-    graph.meeting_route.clear();
-    for (uint32_t step = 0; step < kTableSteps; ++step) {
-        graph.meeting_route.insert(graph.meeting_route.end(), {0, 1});
-    }
-    job.run.communicators.resize(2);
-    for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
-        const uint32_t group = rank / (kTableRanks / 2);
-        job.run.communicators[group].size = kTableRanks / 2;
-        job.run.communicators[group].members.push_back({rank, 0});
-        job.run.processes[rank].members.emplace_back().global_rank = static_cast<int>(rank);
-        for (uint32_t step = 0; step < kTableSteps; ++step) {
-            const uint32_t n = graph.begin[rank] + step;
-            graph.pieces[n] = 2 * step + group;
-            graph.nodes[n].run_ns = static_cast<float>(run_ms[group] * kTableMs);
-        }
-    }
-    graph.step_ns = replay(graph, recorded_durations(graph));
-    return job;
-}
 
 bool is_among(uint32_t step, std::initializer_list<uint32_t> steps) {
     return std::find(steps.begin(), steps.end(), step) != steps.end();
@@ -224,6 +82,17 @@ TEST_CASE("pauses: what comes in most steps is none, and few steps do not tell w
 }
 
 // As a job shows that marks no steps, copies for a second in each of 30, and is asked after a quarter of a minute.
+TEST_CASE("slow ranks: where hosts have two ranks, a slow host is one cause") {
+    TableJob job([](int rank, uint32_t) { return kWorkMs + (rank == 2 ? 24.0 : rank == 3 ? 20 : 0); }, false);
+    for (analyzer::Process& process : job.run.processes) {
+        process.host = "node-" + std::to_string(process.rank / 2);
+    }
+    const std::vector<SlowCause> causes = job.causes_by(find_slow_ranks);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kSlowHost);
+    CHECK(causes.front().ranks == std::vector<int>{2, 3});
+}
+
 TEST_CASE("slow ranks: few steps are enough where each of them takes so much longer") {
     const auto slow_in = [](uint32_t steps, double ms) {
         return TableJob([ms](int rank, uint32_t step) { return varied(rank, step) + (rank == 3 ? ms : 0); }, true,
@@ -391,85 +260,6 @@ TEST_CASE("stages: medians of few steps that vary are not said to differ, the sa
     const std::vector<SlowCause> causes = stages(2000);
     REQUIRE(causes.size() == 1);
     CHECK(causes.front().stage == 1);
-}
-
-TEST_CASE("links: one slow pair of an all-to-all shows on the two ranks whose exchanges take long") {
-    const auto run_ms = [](int rank, int other) { return std::min(rank, other) == 0 && rank + other == 7 ? 9.0 : 1.5; };
-    const std::vector<SlowCause> causes = exchanging(run_ms).causes_by(find_slow_links);
-    REQUIRE(causes.size() == 1);
-    CHECK(causes.front().of_class == CauseClass::kSlowLink);
-    CHECK(causes.front().ranks == std::vector<int>{0, 7});
-    CHECK(causes.front().hosts.empty());  // other ranks of that host are as fast as ever
-    CHECK(causes.front().cost_ns == doctest::Approx(7.5 * kTableMs).epsilon(0.02));
-    CHECK(exchanging([](int, int) { return 1.5; }).causes_by(find_slow_links).empty());
-}
-
-TEST_CASE("links: of two groups the one whose calls take twice as long is slow") {
-    const std::vector<SlowCause> causes = halved({5, 16}).causes_by(find_slow_links);
-    REQUIRE(causes.size() == 1);
-    CHECK(causes.front().ranks == std::vector<int>{4, 5, 6, 7});
-    CHECK(causes.front().cost_ns == doctest::Approx(11 * kTableMs / 2).epsilon(0.02));  // half of the ranks wait
-    CHECK(halved({5, 8}).causes_by(find_slow_links).empty());
-    // That its last calls are fast does not make it fast before.
-    TableJob recovers = halved({5, 16});
-    for (analyzer::StepNode& node : recovers.graph.nodes) {
-        node.run_ns = node.step + 2 < kTableSteps ? node.run_ns : static_cast<float>(6 * kTableMs);
-    }
-    const std::vector<SlowCause> recovered = recovers.causes_by(find_slow_links);
-    REQUIRE(recovered.size() == 1);
-    CHECK(recovered.front().cost_ns > 4 * kTableMs);
-}
-
-TEST_CASE("links: where one rank is slow to exchange, so is its whole group, beside the other group") {
-    const auto run_ms = [](int rank, int other) { return rank == 4 || other == 4 ? 9.0 : 2.0; };
-    const std::vector<SlowCause> causes = exchanging(run_ms, 2).causes_by(find_slow_links);
-    REQUIRE(causes.size() == 1);
-    CHECK(causes.front().ranks == std::vector<int>{4, 5, 6, 7});
-    CHECK(exchanging([](int, int) { return 2.0; }, 2).causes_by(find_slow_links).empty());
-}
-
-TEST_CASE("links: many calls tell a difference below the distance between two looks, few do not") {
-    // Calls end at a look, which each comes at another time after the call had begun.
-    const auto seen_at_looks = [](TableJob job) {
-        job.graph.known_ns.assign(kTableRanks, static_cast<int64_t>(2 * kTableMs));
-        for (size_t n = 0; n < job.graph.nodes.size(); ++n) {
-            analyzer::StepNode& node = job.graph.nodes[n];
-            const double began_ms = 2 * (0.5 + (node.step + 2 * (n / kTableSteps)) % 8) / 8;
-            node.run_ns = static_cast<float>(2 * kTableMs * std::floor((node.run_ns / kTableMs + began_ms) / 2));
-        }
-        return job;
-    };
-    const std::vector<SlowCause> causes = seen_at_looks(halved({1, 3})).causes_by(find_slow_links);
-    REQUIRE(causes.size() == 1);
-    CHECK(causes.front().ranks == std::vector<int>{4, 5, 6, 7});
-    CHECK(seen_at_looks(halved({1, 1.6})).causes_by(find_slow_links).empty());
-}
-
-TEST_CASE("links: all exchanges of a group together tell what those of one rank do not") {
-    const auto exchanges = [](double slow_ms) {
-        TableJob job = exchanging([=](int rank, int) { return rank < 4 ? slow_ms : 4; }, 2);
-        job.graph.known_ns.assign(kTableRanks, static_cast<int64_t>(10 * kTableMs));
-        return job.causes_by(find_slow_links);
-    };
-    CHECK(exchanges(8).empty());
-    const std::vector<SlowCause> causes = exchanges(10);
-    REQUIRE(causes.size() == 1);
-    CHECK(causes.front().ranks == std::vector<int>{0, 1, 2, 3});
-}
-
-TEST_CASE("links: messages of a size that comes for the first time are no slower than others before") {
-    TableJob job = exchanging([](int, int) { return 3.0; });
-    StepGraph& graph = job.graph;
-    const auto pairs = static_cast<uint32_t>(graph.routes.size());
-    for (uint32_t pair = 0; pair < pairs; ++pair) {
-        analyzer::StepRoute larger = graph.routes[pair];
-        ++larger.size_bits;
-        graph.routes.push_back(larger);
-    }
-    for (uint32_t meeting = 5 * pairs; meeting < graph.meeting_route.size(); ++meeting) {
-        graph.meeting_route[meeting] += pairs;
-    }
-    CHECK(job.causes_by(find_slow_links).empty());
 }
 
 TEST_CASE("hosts: one that is busy for longer is slow where its GPU keeps up, though it is seen a look later") {
