@@ -79,7 +79,7 @@ def make_few(synth: str, directory: str):
     write(Stopped(3), directory, "stopped")
     write(Twins(54), directory, "twins")
     for seed, family, fault in ((1, "moe", "slow_cpu"), (2, "megatron_1f1b", "last_stage"), (3, "fsdp2", "loader")):
-        generate.make((directory, None, seed, family, fault, True))
+        generate.make((directory, generate.NewJob, seed, family, fault, True))
 
 
 def ask(task) -> List[str]:

@@ -2,6 +2,7 @@
 """Writes slow training jobs, whose cause and cost are known.
 
   generate.py --out /tmp/new --new --seeds 0-19                jobs of real programs: /tmp/new/fsdp2-0/ and so on
+  generate.py --out /tmp/more --reviewed --seeds 0-19          as a reviewer made them: /tmp/more/reviewed-0/ and so on
 
   generate.py --out /tmp/jobs --cause slow_link --seed 4       one job: /tmp/jobs/slow_link-4/
   generate.py --out /tmp/jobs --all --seeds 20 --jobs 2        20 jobs of every cause
@@ -24,6 +25,7 @@ import causes  # noqa: E402
 import families  # noqa: E402
 import faults  # noqa: E402
 import recorder  # noqa: E402
+import reviewed  # noqa: E402
 from layout import LAYOUTS, Layout, host_name  # noqa: E402
 from recorder import Recorder, draw_witness  # noqa: E402
 from training import NAMES, Training, draw_style, step_means  # noqa: E402
@@ -209,9 +211,9 @@ class NewJob(Job):
 
 
 def make(task) -> str:
-    directory, name, seed, *which = task
+    directory, make_job, seed, *which = task
     begun = time.monotonic()
-    truth = (NewJob(seed, *which) if name is None else Job(name, seed)).write(directory)
+    truth = (make_job(seed, *which) if callable(make_job) else Job(make_job, seed)).write(directory)
     return "%-24s %-24s %3d ranks  step %6.1f ms, without %6.1f ms, loss %4.1f %%  (%.1f s)" % (
         "%s-%d" % (truth["job"]["name"], seed), "%s %s" % (truth["cause"], truth["flavour"]), truth["job"]["world"],
         truth["step_ms"], truth["step_ms_without"], 100 * truth["loss_fraction"], time.monotonic() - begun)
@@ -225,9 +227,11 @@ def main(arguments: Optional[list] = None):
     parser.add_argument("--all", action="store_true", help="every cause")
     parser.add_argument("--seeds", default="1", help="jobs of each cause, from --seed on; or A-B, from A to B")
     parser.add_argument("--new", action="store_true", help="programs as real frameworks write them")
-    parser.add_argument("--family", choices=list(families.FAMILIES), help="of --new: this one")
-    parser.add_argument("--fault", choices=["none"] + sorted({fault.name for fault in faults.FAULTS}),
-                        help="of --new: this one")
+    parser.add_argument("--reviewed", action="store_true", help="programs as an independent reviewer wrote them")
+    parser.add_argument("--family", choices=sorted({*families.FAMILIES, *reviewed.FAULTS}),
+                        help="of --new and --reviewed: this one")
+    parser.add_argument("--fault", choices=["none"] + sorted({fault.name for fault in faults.FAULTS}.union(
+        *reviewed.FAULTS.values())), help="likewise")
     parser.add_argument("--jobs", type=int, default=1, help="processes that make them")
     parser.add_argument("--marks", metavar="METHOD[/N]",
                         help="how the GPU is observed in all jobs: a method (METHOD/N: one step of N), or budget/N: "
@@ -238,8 +242,8 @@ def main(arguments: Optional[list] = None):
         for name in causes.NAMES:
             print(name, *causes.ALL[name].flavours if name in causes.ALL else causes.TRANSIENT)
         return
-    if not given.out or given.all + bool(given.cause) + given.new != 1:
-        parser.error("--out and one of --cause, --all and --new, please")
+    if not given.out or given.all + bool(given.cause) + given.new + given.reviewed != 1:
+        parser.error("--out and one of --cause, --all, --new and --reviewed, please")
     if given.marks:
         method, _, count = given.marks.partition("/")
         count = int(count or 1)
@@ -247,8 +251,9 @@ def main(arguments: Optional[list] = None):
                            {"device": method, "sample": count})
     first, _, last = given.seeds.rpartition("-")
     seeds = range(int(first), int(last) + 1) if first else range(given.seed, given.seed + int(last))
-    if given.new:
-        tasks = [(given.out, None, seed, given.family, given.fault) for seed in seeds]
+    if given.new or given.reviewed:
+        make_job = NewJob if given.new else reviewed.ReviewedJob
+        tasks = [(given.out, make_job, seed, given.family, given.fault) for seed in seeds]
     else:
         tasks = [(given.out, name, seed) for name in (causes.NAMES if given.all else [given.cause]) for seed in seeds]
     with multiprocessing.Pool(given.jobs) as pool:

@@ -5,6 +5,7 @@
   judge.py --analyzer ... /tmp/jobs --cause jit -v                   and each answer that is not right
   judge.py --analyzer ... --fresh 2                                  jobs of 2 seeds that nobody has tried, made for it
   judge.py --analyzer ... --fresh 24 --new                           24 of real programs (generate.py --new)
+  judge.py --analyzer ... --fresh 24 --reviewed                      24 as a reviewer made them
   judge.py --analyzer ... --again 50,54                              those of these seeds
 
 class    the costliest cause that it names has the true class
@@ -169,6 +170,7 @@ def main():
     parser.add_argument("--again", metavar="SEEDS", help="instead: jobs of real programs of these seeds")
     parser.add_argument("--analyzer", required=True)
     parser.add_argument("--new", action="store_true", help="fresh ones: of real programs, N in all")
+    parser.add_argument("--reviewed", action="store_true", help="fresh ones: as a reviewer made them, N in all")
     parser.add_argument("--cause", help="only jobs of this cause, or family")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--floor", type=float, default=0, help="share of all jobs that must be right")
@@ -187,8 +189,9 @@ def main():
 def make_fresh(given: argparse.Namespace, place: str) -> str:
     seed = random.SystemRandom().randrange(10**6, 10**9)
     print("seeds from %d on" % seed, flush=True)
-    generate.main(["--out", place, "--seed", str(seed), "--seeds", str(given.fresh), "--jobs", str(given.jobs)] +
-                  (["--new"] if given.new else ["--cause", given.cause] if given.cause else ["--all"]))
+    which = (["--new"] if given.new else ["--reviewed"] if given.reviewed else
+             ["--cause", given.cause] if given.cause else ["--all"])
+    generate.main(["--out", place, "--seed", str(seed), "--seeds", str(given.fresh), "--jobs", str(given.jobs), *which])
     return place
 
 

@@ -35,11 +35,10 @@ class NewVerdict(NamedTuple):
     why: str
 
 
-def hosts_of(ranks) -> set:
-    return {"node-%d" % (rank // PER_HOST) for rank in ranks}
+def names_whom(part: dict, said: dict, per_host: int) -> bool:
+    def hosts_of(some) -> set:
+        return {"node-%d" % (rank // per_host) for rank in some}
 
-
-def names_whom(part: dict, said: dict) -> bool:
     ranks, must, among = set(said.get("ranks") or []), set(part["ranks"]), set(part["among"])
     if not among or (part["stage"] is not None and said.get("stage") == part["stage"]):
         return True
@@ -51,8 +50,8 @@ def names_whom(part: dict, said: dict) -> bool:
     return must <= ranks <= among
 
 
-def is_right(part: dict, said: dict) -> bool:
-    return (said.get("class") is None or said["class"] in part["classes"]) and names_whom(part, said)
+def is_right(part: dict, said: dict, per_host: int) -> bool:
+    return (said.get("class") is None or said["class"] in part["classes"]) and names_whom(part, said, per_host)
 
 
 def findings_of(verdict: dict, causes: List[dict]) -> List[dict]:
@@ -69,13 +68,14 @@ def findings_of(verdict: dict, causes: List[dict]) -> List[dict]:
 def decide(truth: dict, verdict: dict, causes: List[dict]) -> tuple:
     """The result, and the part of the truth that was named."""
     said = findings_of(verdict, causes)
+    per_host = truth["job"].get("per_host", PER_HOST)
     if truth["fault"] == "none":
         return ("finding" if verdict["findings"] else "cause" if causes else "healthy"), None
     second = truth["second"]
     parts = [truth] + ([second] if second and second["share"] >= ALIKE * truth["share"] else [])
     for what, result in ((said, "right"), (causes if not said else [], "table")):
         for part in parts:
-            if what and is_right(part, what[0]):
+            if what and is_right(part, what[0], per_host):
                 return result, part
     if said or causes:
         return "wrong", None
@@ -89,7 +89,7 @@ def judge(truth: dict, verdict: dict, table: dict) -> NewVerdict:
     result, part = decide(truth, verdict, causes)
     share, job = None, truth["job"]
     if part is not None and causes:
-        told = [cause for cause in causes if is_right(part, cause)] or causes
+        told = [cause for cause in causes if is_right(part, cause, job.get("per_host", PER_HOST))] or causes
         share = any(abs(told[0]["cost_fraction"] - part[key]) <= NEAR for key in ("share", "share_since"))
     said = "; ".join("%s %s %.1f %%" % (cause["class"], cause["ranks"] or cause["hosts"], 100 * cause["cost_fraction"])
                      for cause in causes[:2]) or "no cause"

@@ -127,7 +127,7 @@ def seeds_decide(directory: str):
     """The same seed gives the same bytes."""
     again = os.path.join(directory, "again")
     for name, seed, *new in (SAMPLES[0], ("moe", NEW_SEED, "slow_gpu", True)):
-        generate.make((again, None, seed, name, *new) if new else (again, name, seed))
+        generate.make((again, generate.NewJob, seed, name, *new) if new else (again, name, seed))
         job = "%s-%d" % (name, seed)
         files = [os.path.relpath(os.path.join(place, file), directory)
                  for place, _, found in os.walk(os.path.join(directory, job)) for file in found]
