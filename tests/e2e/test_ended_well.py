@@ -2,11 +2,15 @@
 """A run that ended well has an answer in every command, though only its journal is left; so has the next start."""
 
 import json
+import os
 import re
 import sys
 
 import harness
 
+# A name of its own: a rank of another test that dies in the middle, and whose ring had to go to /tmp, is none of this
+# run.
+RUN = f"ends-well-{os.getpid()}"
 CLIENT = harness.ROOT / "tests" / "e2e" / "clients" / "ends_well.py"
 ENDED = r"ended well after 30 steps, 2 of 2 ranks; \d+ ms a step; metrics not finite: loss, rank 0, step 20"
 
@@ -20,7 +24,7 @@ class EndedWell(harness.Case):
         ended = self.place.start([harness.BUILD / "tools" / "titan-run", "--", "sh", "-c", job],
                                  self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python",
                                                 TITANTRACE_DUMP_ON="signal,timeout,abort,crash",
-                                                **{"WORLD_SIZE": 2, **settings}))
+                                                **{"WORLD_SIZE": 2, "TITANTRACE_RUN_ID": RUN, **settings}))
         ended.wait(60)
         return ended
 
@@ -39,14 +43,14 @@ class EndedWell(harness.Case):
                                      r"newest metrics: loss 0\.\d+; not finite: loss in step 20 on rank 0\n"
                                      r"titan-run: the record of its steps is in ")
         self.assertEqual(job.stderr.count(": markers are kept in "), 1)
-        self.assertEqual((self.place.dump_files(), self.place.ring_files()), ([], []))
+        self.assertEqual((self.place.dump_files(RUN), self.place.ring_files()), ([], []))
 
         slow = r"\d+ ms of each step: waits for data on rank 1"
         self.assertRegex(" ".join(self.ask("").split()),
                          rf"records: 2 from.*; session_tag s and 1 more label .*NOTHING WRONG {ENDED} {slow}")
         self.assertRegex(self.ask("", "--oneline", "--no-rings"), rf"{ENDED}; {slow}")
         self.assertEqual(json.loads(self.ask("", "--json", "--no-rings"))["status"], "nothing_wrong")
-        self.assertIn("e2e attempt 0", self.ask("", "--list-runs", "--no-rings"))
+        self.assertIn(f"{RUN} attempt 0", self.ask("", "--list-runs", "--no-rings"))
         self.assertIn("waits for data on rank 1", self.ask("stragglers", status=harness.FINDINGS))
         self.assertIn("exited with status 0", self.ask("why 1"))
         self.assertIn("2 ranks on 1 host", self.ask("layout"))
@@ -70,7 +74,7 @@ class EndedWell(harness.Case):
         for steps in (20, 30):
             self.assertEqual(self.train(steps=steps).status, 0)
         self.assertRegex(self.ask("", "--list-runs", "--no-rings"),
-                         "e2e attempt 0 start 2 of 2 [^$]*e2e attempt 0 start 1 of 2 ")
+                         f"{RUN} attempt 0 start 2 of 2 [^$]*{RUN} attempt 0 start 1 of 2 ")
         for options, start, steps in (((), 2, 30), (("--start", "1"), 1, 20), (("--start", "2"), 2, 30)):
             run = json.loads(self.ask("", "--json", "--no-rings", *options))
             self.assertEqual((run["run"]["start"], run["run"]["starts"]), (start, 2))
