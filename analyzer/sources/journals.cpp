@@ -125,19 +125,40 @@ Result<format::MarkerBlock> Journals::read(const Process& process, const Part& p
     return format::read_block(bytes, *process.key, part.part);
 }
 
+// Two ranks of a node may write as both leave it. Of blocks that go as far, the one counts that tells how the process
+// ended.
 bool Journals::newest(const ProcessKey& process, std::vector<std::byte>& memory, format::RingImage& image) {
     const auto known = processes_.find(process);
-    for (size_t i = known == processes_.end() ? 0 : known->second.parts.size(); i > 0; --i) {
-        const Part& part = known->second.parts[i - 1];
-        const Result<format::MarkerBlock> block = read(known->second, part);
-        const Result<format::RingImage> made = block ? format::image_of(*block, memory) : block.error();
-        if (made) {
-            image = *made;
-            return true;
-        }
-        note(part, made.error());
+    if (known == processes_.end()) {
+        return false;
     }
-    return false;
+    const auto end_of = [](const Part& part) { return part.part.first_ticket + part.part.markers; };
+    std::vector<const Part*> parts;
+    for (const Part& part : known->second.parts) {
+        parts.push_back(&part);
+    }
+    std::stable_sort(parts.begin(), parts.end(), [&](const Part* a, const Part* b) { return end_of(*a) < end_of(*b); });
+    std::vector<std::byte> bytes;
+    const Part* found = nullptr;
+    for (auto part = parts.rbegin(); part != parts.rend() && (found == nullptr || end_of(**part) == end_of(*found));
+         ++part) {
+        const Result<format::MarkerBlock> block = read(known->second, **part);
+        const Result<format::RingImage> made = block ? format::image_of(*block, bytes) : block.error();
+        if (!made) {
+            note(**part, made.error());
+            continue;
+        }
+        const bool tells_end = made->header().state != format::ProcessState::kRunning;
+        if (found == nullptr || tells_end) {
+            found = *part;
+            image = *made;
+            memory.swap(bytes);
+        }
+        if (tells_end) {
+            break;
+        }
+    }
+    return found != nullptr;
 }
 
 bool Journals::open(const ProcessKey& process, std::vector<std::byte>& memory, OpenedSource& opened) {

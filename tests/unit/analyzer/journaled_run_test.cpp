@@ -40,6 +40,12 @@ struct JournaledRank {
     int pid = 0;
     std::string role{};
     format::GpuProgressMethod gpu = format::GpuProgressMethod::kOff;
+    // Which of its markers each block has, in hundredths of all: two, and one that tells the end alone.
+    struct Block {
+        size_t from, until;
+        bool tells_end;
+    };
+    std::vector<Block> blocks{{0, 50, false}, {50, 100, false}, {100, 100, true}};
 };
 
 using Texts = std::vector<std::string>;
@@ -130,27 +136,31 @@ std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
         ring.header().step = kSteps - 1;
         ring.header().gpu_progress = rank.gpu;
         ring.header().step_ticks = ring.header().heartbeat_ticks = markers.now();
-        // Two blocks, and one that tells the end alone.
-        const size_t half = markers.all.size() / 2;
         const format::MarkerWords words{&markers.texts, copy_text,
                                         [](void*, uint32_t) { return format::MarkerSiteRecord{}; }};
-        for (const auto& [first, count] : {std::pair(size_t{0}, half), std::pair(half, markers.all.size() - half),
-                                           std::pair(markers.all.size(), size_t{0})}) {
-            if (count == 0) {
+        for (const JournaledRank::Block& block : rank.blocks) {
+            if (block.tells_end) {
                 ring.header().state = rank.state;
                 ring.header().exit_status_next = rank.state == format::ProcessState::kExited ? rank.exit_status + 1 : 0;
             }
-            std::vector<format::MarkerEntry> some(markers.all.begin() + static_cast<std::ptrdiff_t>(first),
-                                                  markers.all.begin() + static_cast<std::ptrdiff_t>(first + count));
+            const size_t first = markers.all.size() * block.from / 100;
+            std::vector<format::MarkerEntry> some(
+                markers.all.begin() + static_cast<std::ptrdiff_t>(first),
+                markers.all.begin() + static_cast<std::ptrdiff_t>(markers.all.size() * block.until / 100));
             file.add_block(ring.header(), {first, some}, {}, words);
         }
     }
     return file.bytes();
 }
 
-Run load(const std::vector<JournaledRank>& ranks, const std::string& role = "") {
+// `second`: what another file of the node has.
+Run load(const std::vector<JournaledRank>& ranks, const std::string& role = "",
+         const std::vector<JournaledRank>& second = {}) {
     const test::TemporaryDirectory place;
     synth::write_file(place.path + "/synth/0/node-0-00000000.0.journal", journal_of(ranks));
+    if (!second.empty()) {
+        synth::write_file(place.path + "/synth/0/node-0-00000000.1.journal", journal_of(second));
+    }
     LoadOptions options;
     options.paths = {place.path};
     options.role = role;
@@ -210,6 +220,12 @@ TEST_CASE("what a journal does not tell is said") {
     CHECK(outcome_of(diagnosis) == Outcome::kCannotTell);
     CHECK(diagnosis.cannot_tell.find("rank 1 left only a journal: it goes to ") == 0);
     CHECK(diagnosis.ended.empty());
+}
+
+TEST_CASE("where two ranks write as both leave, the one that tells the end counts") {
+    const Run run = load({{.rank = 0}, {.rank = 1, .blocks = {{0, 50, false}, {50, 100, false}}}}, "",
+                         {{.rank = 1, .blocks = {{25, 100, true}}}});
+    CHECK(diagnose(run).ended == "ended well after 30 steps, 2 of 2 ranks; 26 ms a step");
 }
 
 TEST_CASE("a rank that failed is told by its journal") {
