@@ -317,7 +317,7 @@ class StreamChains {
     bool measure_shares(const std::vector<size_t>& ranks, bool roughly) {
         const auto seen_as = [&](size_t r, size_t piece) {
             const Seen& seen = seen_[r][piece];
-            return roughly ? Seen{seen.rough_ns, seen.roughly_often, 0, 0, 0} : Seen{seen.mean_ns, seen.often, 0, 0, 0};
+            return roughly ? Seen{seen.rough_ns, seen.roughly_often} : Seen{seen.mean_ns, seen.often};
         };
         std::vector<std::pair<double, double>> sums(ranks.size());   // own, usual
         std::vector<std::pair<double, double>> least(ranks.size());  // likewise, where it is seen roughly alone

@@ -11,7 +11,6 @@
 Each job is a directory with dumps and truth.json. A cause and a seed give the same job everywhere."""
 import argparse
 import gc
-import json
 import multiprocessing
 import os
 import random
@@ -27,7 +26,7 @@ import faults  # noqa: E402
 import recorder  # noqa: E402
 import reviewed  # noqa: E402
 from layout import LAYOUTS, Layout, host_name  # noqa: E402
-from recorder import Recorder, draw_witness  # noqa: E402
+from recorder import Recorder, draw_witness, write_truth  # noqa: E402
 from training import NAMES, Training, draw_style, step_means  # noqa: E402
 
 TRIES = 8
@@ -134,9 +133,7 @@ class Job:
         Recorder(self.training, self.times, self.witness, self.cause, random.Random("seen/%s/%d" % (
             self.name, self.seed)), "%s-%d" % (self.name, self.seed)).write(place)
         truth = self.truth()
-        with open(os.path.join(place, "truth.json"), "w") as file:
-            json.dump(truth, file, indent=1)
-            file.write("\n")
+        write_truth(place, truth)
         return truth
 
 

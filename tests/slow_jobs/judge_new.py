@@ -17,12 +17,14 @@ Of two faults the costlier one is asked for; either will do where the other one 
 import os
 from typing import Callable, List, NamedTuple, Optional
 
+from layout import PER_HOST
+
 COLUMNS = ("right", "table", "missed", "wrong", "small", "unseen", "healthy", "finding", "cause")
 GOOD = ("right", "small", "unseen", "healthy")
 KINDS = ("slow_step", "straggler", "slow_collective")
 ON_DEVICE = ("slow_gpu", "slow_host", "last_stage", "hot_expert", "uneven_lengths", "slow_communicator", "slow_pair",
              "slow_nic")
-NEAR, SMALL, ALIKE, PER_HOST = 0.05, 0.01, 0.8, 8
+NEAR, SMALL, ALIKE = 0.05, 0.01, 0.8
 
 
 class NewVerdict(NamedTuple):

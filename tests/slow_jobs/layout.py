@@ -14,10 +14,11 @@ class Group(NamedTuple):
 
 
 class Layout:
-    def __init__(self, tp: int, cp: int, dp: int, pp: int):
+    def __init__(self, tp: int, cp: int, dp: int, pp: int, per_host: int = PER_HOST):
         self.tp, self.cp, self.dp, self.pp = tp, cp, dp, pp
         self.world = tp * cp * dp * pp
-        self.hosts = (self.world + PER_HOST - 1) // PER_HOST
+        self.per_host = per_host
+        self.hosts = (self.world + per_host - 1) // per_host
         self.groups: Dict[str, List[Group]] = {}  # by axis; data parallel groups hold context parallel ranks, too
         self.axes = ["world", "tp", "cp", "dp", "pp"]  # in the order in which a program makes communicators
         self.group_of: List[Dict[str, Group]] = [{} for _ in range(self.world)]
@@ -51,7 +52,7 @@ class Layout:
         return [rank for rank in range(self.world) if self.stage(rank) == stage]
 
     def host_ranks(self, host: int) -> List[int]:
-        return [rank for rank in range(self.world) if rank // PER_HOST == host]
+        return [rank for rank in range(self.world) if rank // self.per_host == host]
 
     def neighbour(self, rank: int, by: int) -> int:
         """The rank of the next stage (1) or the one before (-1), -1: there is none."""

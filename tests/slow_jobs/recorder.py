@@ -16,7 +16,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from recorders import titan  # noqa: E402
 from recorders.titan import Table, Texts, slot, titan_file  # noqa: E402
 
-from layout import PER_HOST, host_name  # noqa: E402
+from layout import host_name  # noqa: E402
 from training import step_means  # noqa: E402
 from work import Call, CudaCall, Handed, Mark  # noqa: E402
 
@@ -85,11 +85,11 @@ class Recorder:
 
     # Clocks.
     def tick(self, rank: int, ns: float) -> int:
-        host = rank // PER_HOST
+        host = rank // self.layout.per_host
         return self.up[host] + round(ns * (1 + self.drift[host]))
 
     def wall(self, rank: int, ns: float) -> int:
-        host = rank // PER_HOST
+        host = rank // self.layout.per_host
         return 1793900000 * S + self.offset[host] + round(ns * (1 + self.drift[host]))
 
     def at(self, rank: int, node: int) -> int:
@@ -119,7 +119,7 @@ class Image:
         self.recorder, self.rank, self.witness = recorder, rank, recorder.witness
         self.actor = recorder.training.work.ranks[rank]
         self.tid = 4000 + rank
-        self.device = rank % PER_HOST
+        self.host, self.device = divmod(rank, recorder.layout.per_host)
         self.text = Texts()
         self.calls = Table(1, 192, 16384, True)
         self.cuda = Table(2, 64, 4096, True)
@@ -348,8 +348,8 @@ class Image:
         put(0, "8sHHIIIQ32sii", b"TITANRNG", 1, 0, 0x01020304, PAGE, regions, file_bytes, b"titantrace 0.1", self.tid,
             1000)
         put(72, "QQiiii", START_TICKS + self.tid, 4026531836, rank, self.recorder.layout.world, self.device, 0)
-        put(104, "64s40s128s128s", host_name(rank // PER_HOST).encode(),
-            b"00000000-0000-0000-0000-%012d" % (rank // PER_HOST), recorder.run.encode(), b"/usr/bin/python3")
+        put(104, "64s40s128s128s", host_name(self.host).encode(),
+            b"00000000-0000-0000-0000-%012d" % self.host, recorder.run.encode(), b"/usr/bin/python3")
         put(464, "IIQ", 1, 0, S)
         for at, ns in ((480, 0), (512, now - 200 * MS)):
             put(at, "QQQQ", 2, recorder.tick(rank, ns), recorder.tick(rank, ns), recorder.wall(rank, ns))
@@ -383,6 +383,13 @@ class Image:
             sections = [(1, 0, json.dumps(self.meta()).encode())] + [(2, *piece) for piece in self.image()]
             titan_file.write_dump(os.path.join(directory, self.recorder.run, "0", "rank%05d.0.titan" % self.rank),
                                   sections)
+
+
+def write_truth(place: str, truth: dict):
+    """Beside the dumps of a job."""
+    with open(os.path.join(place, "truth.json"), "w") as file:
+        json.dump(truth, file, indent=1)
+        file.write("\n")
 
 
 def is_watched(launch: int, step: int, sample: int) -> bool:

@@ -6,15 +6,13 @@ An instruction is a tuple: ("K", stream, us, kernel), ("C", communicator, operat
 communicator, peer, count, stream, us), ("G",) and ("E",) around a group, ("e" or "w", stream, event): record, wait,
 ("H", us): the host's own work, ("Y" or "I", stream): wait for a stream, or read a value from it, ("A" or "F", us):
 allocate, free, ("T", step), ("B", span) and ("X",)."""
-import json
 import os
 import random
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
-import layout as layouts
-import recorder as recorders
+from faults import healthy
 from layout import Layout
-from recorder import Recorder, Witness
+from recorder import Recorder, Witness, write_truth
 from training import Style
 from work import MS, US, Call, Handed, Work
 
@@ -296,11 +294,12 @@ class Played:
     """Programs on the stand-in, as nodes of the graph. Stands for a Training where one is recorded."""
 
     def __init__(self, job: "ReviewedJob", layout: Layout, fault: Fault):
-        self.layout, self.cause, self.job = layout, NoReadings(), job
+        self.layout, self.job = layout, job
         self.style = Style(steps=job.steps, first=0, micro_batches=1, forward_ns=0, launch_share=0, data_ns=0,
                            optimizer_ns=0, gradients="", overlap=True, bucket_ns=0,
                            sync_every=10 if job.waits == "every10" else 1, sync_messages=False,
                            marks="user" if job.marked else "none")
+        self.cause = healthy(layout, self.style, job.family)  # nothing that readings of the machine would tell
         self.rng = random.Random("play/%d" % job.seed)
         self.work = Work(layout, self.rng, job.marked, job.marked)
         self.graph = self.work.graph
@@ -430,12 +429,6 @@ class Played:
         return sum(means) / len(means) / MS
 
 
-class NoReadings:
-    name, ranks, since = "none", (), None
-    readings: Callable = staticmethod(lambda rank: {})
-    processors: Callable = staticmethod(lambda rank: {})
-
-
 def stream_name(stream: int) -> str:
     return "compute" if stream == 0 else "stream %d" % stream
 
@@ -492,8 +485,9 @@ class ReviewedJob:
 
     def lay_out(self) -> Layout:
         tp, dp, pp = self.sizes
-        layout = Layout(tp, 1, dp, pp) if self.family == "tppp" else Layout(1, 1, self.ranks, 1)
-        layout.hosts, layout.axes = self.hosts, ["world"]
+        layout = Layout(*((tp, 1, dp, pp) if self.family == "tppp" else (1, 1, self.ranks, 1)),
+                        per_host=self.ranks // self.hosts)
+        layout.axes = ["world"]
         for axis in self.axes[1:]:
             members = {"trainers": [list(range(self.ranks // 2))], "engine": [[4, 5], [6, 7]]}.get(axis)
             layout.regroup(axis, members or [list(group.ranks) for group in layout.groups[axis]])
@@ -503,17 +497,13 @@ class ReviewedJob:
         """Dumps, and truth.json beside them."""
         place = os.path.join(directory, "reviewed-%d" % self.seed)
         os.makedirs(place, exist_ok=True)
-        layouts.PER_HOST = recorders.PER_HOST = self.ranks // self.hosts
         layout = self.lay_out()
         slow, bare = Played(self, layout, self.fault), Played(self, layout, NO_FAULT)
         witness = Witness(self.device, 1, False, random.Random(self.seed).random() < 0.5, 0, 0.0, False)
-        Recorder(slow, slow.times, witness, NoReadings(), random.Random("seen/%d" % self.seed),
+        Recorder(slow, slow.times, witness, slow.cause, random.Random("seen/%d" % self.seed),
                  "reviewed-%d" % self.seed).write(place)
-        layouts.PER_HOST = recorders.PER_HOST = 8
         truth = self.truth(slow, bare, witness)
-        with open(os.path.join(place, "truth.json"), "w") as file:
-            json.dump(truth, file, indent=1)
-            file.write("\n")
+        write_truth(place, truth)
         return truth
 
     def truth(self, slow: Played, bare: Played, witness: Witness) -> dict:
