@@ -28,6 +28,7 @@ constexpr double kLeastOfMost = 0.1;        // of what the slowest one loses
 constexpr size_t kLeastCalls = 8;
 constexpr double kStall = 2;  // times a typical call, or the distance between two looks: beyond it a call stalls
 constexpr size_t kLeastSlowSteps = 4;  // where it is compared with its own past
+constexpr double kLeastInOrder = 0.9;  // pairs of a step before and a step since, of which the later one is slower
 
 struct Route {
     StepRoute of;                // of several meetings between the same two ranks the first one
@@ -327,7 +328,23 @@ class SlowLinks {
 
     bool is_slow_since(Route& route) const {
         route.is_by_past = true;
-        return is_slow(route, quantile_of(route.of_step, 0.1), times_like(route)) && route.first_step >= 2;
+        return is_slow(route, quantile_of(route.of_step, 0.1), times_like(route)) && route.first_step >= 2 &&
+               (route.slow_ns - route.usual_ns >= known_ns_ || is_slower_step_by_step(route));
+    }
+
+    // Steps and looks at the GPU drift past each other: for many steps in a row, short calls then seem longer or shorter
+    // than they are.
+    static bool is_slower_step_by_step(const Route& route) {
+        const auto cut = route.of_step.begin() + static_cast<std::ptrdiff_t>(route.first_step);
+        std::vector<double> before_ns(route.of_step.begin(), cut);
+        std::sort(before_ns.begin(), before_ns.end());
+        size_t in_order = 0;
+        for (auto since = cut; since != route.of_step.end(); ++since) {
+            in_order += static_cast<size_t>(std::lower_bound(before_ns.begin(), before_ns.end(), *since) -
+                                            before_ns.begin());
+        }
+        const size_t pairs = before_ns.size() * (route.of_step.size() - before_ns.size());
+        return static_cast<double>(in_order) >= kLeastInOrder * static_cast<double>(pairs);
     }
 
     std::set<std::string> hosts_of(const StepRoute& route) const {

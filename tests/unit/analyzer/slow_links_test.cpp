@@ -144,3 +144,26 @@ TEST_CASE("links: messages of a size that comes for the first time are no slower
     }
     CHECK(job.causes_by(find_slow_links).empty());
 }
+
+TEST_CASE("links: looks that drift past short calls make them no slower than before") {
+    // A call of 1.2 ms, seen by looks that are 2 ms apart: for some steps it seems to take nothing, for others 2 ms.
+    const auto all_ranks = [](const std::function<double(uint32_t step)>& run_ms) {
+        TableJob job([](int, uint32_t) { return kWorkMs / 10; });
+        StepGraph& graph = job.graph;
+        graph.known_ns.assign(kTableRanks, 2'000'000);
+        job.run.communicators.resize(1);
+        job.run.communicators.front().size = kTableRanks;
+        for (uint32_t rank = 0; rank < kTableRanks; ++rank) {
+            job.run.communicators.front().members.push_back({rank, 0});
+            job.run.processes[rank].members.emplace_back().global_rank = static_cast<int>(rank);
+        }
+        for (analyzer::StepNode& node : graph.nodes) {
+            node.run_ns = static_cast<float>(run_ms(node.step) * kTableMs);
+        }
+        graph.step_ns = replay(graph, recorded_durations(graph));
+        return job.causes_by(find_slow_links);
+    };
+    CHECK(all_ranks([](uint32_t step) { return step < 8 || step % 8 < 3 ? 0.2 : 1.4; }).empty());
+    CHECK(all_ranks([](uint32_t step) { return step < 8 ? 0.2 + 0.1 * (step % 4) : 1.4; }).size() == 1);
+    CHECK(all_ranks([](uint32_t step) { return step < 8 || step % 8 < 3 ? 0.2 : 9.0; }).size() == 1);
+}
