@@ -16,9 +16,21 @@ constexpr size_t kLeastOnASide = 4;     // before and behind
 constexpr double kFewOfASide = 0.2;     // share of the steps that may be as long as those of the other side
 constexpr double kAboveStepSpread = 3;  // times the spread of steps
 constexpr double kMostOfAll = 0.7;      // share of ranks that became slower then
+constexpr double kLeastOfStep = 0.5;    // share of what ranks work longer by which steps became longer
 
 std::vector<double> part_of(const std::vector<double>& values, size_t from, size_t to) {
     return {values.begin() + static_cast<std::ptrdiff_t>(from), values.begin() + static_cast<std::ptrdiff_t>(to)};
+}
+
+// By how much steps are longer from `cut` on: where ranks only wait less, and work more, they are not.
+double longer_steps_ns(const CauseSearch& search, size_t cut) {
+    const std::vector<double> all_ns = replayed_steps(search.graph, search.left());
+    std::vector<double> before_ns, behind_ns;
+    for (size_t s = 1; s < search.compared(); ++s) {
+        const auto place = static_cast<size_t>(search.number_of(s) - search.graph.first_step);
+        (s < cut ? before_ns : behind_ns).push_back(all_ns[place]);
+    }
+    return median_of(std::move(behind_ns)) - median_of(std::move(before_ns));
 }
 
 std::string longer_text(double times) {
@@ -63,16 +75,19 @@ void find_everyone(CauseSearch& search) {
     }
     RankSteps amounts_ns(search.ranks(), search.steps());
     size_t slower = 0;
+    std::vector<double> longer_ns;
     for (size_t r = 0; r < search.ranks(); ++r) {
         const std::vector<double> own = search.left_ns.of_rank(r);
         const double own_before_ns = median_of(part_of(own, 1, cut));
         const double own_behind_ns = median_of(part_of(own, cut, own.size()));
+        longer_ns.push_back(own_behind_ns - own_before_ns);
         slower += own_behind_ns > own_before_ns * (1 + (kTimesBefore - 1) / 2) ? 1 : 0;
         for (size_t s = cut; s < search.steps(); ++s) {
             amounts_ns.at(r, s) = search.left_ns.at(r, s) * std::max(0.0, 1 - own_before_ns / own_behind_ns);
         }
     }
-    if (static_cast<double>(slower) < kMostOfAll * static_cast<double>(search.ranks())) {
+    if (static_cast<double>(slower) < kMostOfAll * static_cast<double>(search.ranks()) ||
+        longer_steps_ns(search, cut) < kLeastOfStep * median_of(std::move(longer_ns))) {
         return;
     }
     SlowCause cause;

@@ -241,6 +241,14 @@ TEST_CASE("everyone: what all ranks work longer for in some steps alone is no ch
     CHECK(TableJob(now_and_then, true, 31).causes_by(find_everyone).empty());
 }
 
+TEST_CASE("everyone: steps that are as long as before are no change, whatever part of them is work") {
+    TableJob job([](int rank, uint32_t step) { return varied(rank, step) * (step < 10 ? 1 : 1.2); });
+    for (analyzer::StepNode& node : job.graph.nodes) {
+        node.run_ns += static_cast<float>(node.step < 10 ? 0.2 * kWorkMs * kTableMs : 0);
+    }
+    CHECK(job.causes_by(find_everyone).empty());
+}
+
 TEST_CASE("stages: medians of few steps that vary are not said to differ, the same difference of many steps is") {
     // Ranks 4 to 7 are the last stage, and work 9 ms longer. All work is up to 20 ms more or less, in each step anew.
     const auto stages = [](uint32_t steps) {
