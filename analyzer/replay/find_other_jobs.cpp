@@ -1,12 +1,17 @@
 // Ranks that mark no steps and that others wait for: generators whose rollouts trainers wait for. One of them that
-// comes later than those like it holds up the steps; that all come late is how the two are balanced.
+// comes later than those like it holds up the steps; that all come late is how the two are balanced. If several come
+// late that meet in collectives of their own, as the GPUs of an inference engine do, one of them may hold up the
+// others.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "cause_search.h"
+#include "collective_instances.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -15,6 +20,10 @@ namespace {
 constexpr double kTimesOthers = 2;     // times as late as the one that comes earliest
 constexpr double kLeastLater = 0.03;   // share of a step
 constexpr double kLikeTheWorst = 0.5;  // share of what the latest is later than the earliest
+
+constexpr double kHoldsUp = 0.5;  // share of what they are later than others: one holds up the rest for so long
+constexpr size_t kLeastShared = 8;
+constexpr size_t kMostShared = 4096;
 
 // A rank of the other job.
 struct Other {
@@ -58,8 +67,17 @@ class OtherJobs {
         }
         std::sort(cause.ranks.begin(), cause.ranks.end());
         cause.evidence.push_back(fmt::format(
-            "they come {} later to a step's calls than the ranks that wait there, others that mark no steps {} (means)",
+            "{} later to a step's calls than the ranks that wait there, others that mark no steps {} (means)",
             fine_duration_text(latest->late_ns), fine_duration_text(latest->earliest_ns)));
+        if (const std::optional<Holder> holder = holder_of(latest->later_ns())) {
+            cause.of_class = holder->by_host ? CauseClass::kSlowRankHost : CauseClass::kSlowRankGpu;
+            cause.evidence.front() = fmt::format("{} come {}", ranks_text(cause.ranks), cause.evidence.front());
+            cause.ranks = {search_.run.processes[holder->process].rank};
+            cause.evidence.push_back(fmt::format("in calls among themselves they wait for {} {} of each step",
+                                                 ranks_text(cause.ranks), fine_duration_text(holder->held_ns)));
+        } else {
+            cause.evidence.front() = "they come " + cause.evidence.front();
+        }
         search_.add(std::move(cause), without());
     }
 
@@ -91,6 +109,70 @@ class OtherJobs {
         for (const auto& [key, ns] : latest_ns) {
             others_[key.first].late_ns += ns / search_.graph.steps;
         }
+    }
+
+    // The slow one that the other slow ones wait for.
+    struct Holder {
+        uint32_t process = kNoIndex;
+        double held_ns = 0;  // of a step
+        bool by_host = false;
+    };
+
+    std::optional<Holder> holder_of(double later_ns) const {
+        std::optional<Holder> most;
+        for (const Communicator& communicator : search_.run.communicators) {
+            const bool is_theirs =
+                std::all_of(communicator.members.begin(), communicator.members.end(), [&](MemberRef ref) {
+                    const auto found = others_.find(ref.process);
+                    return found != others_.end() && found->second.is_slow;
+                });
+            const std::optional<Holder> holder = is_theirs ? holder_in(communicator) : std::nullopt;
+            if (holder && holder->held_ns > kHoldsUp * later_ns && (!most || holder->held_ns > most->held_ns)) {
+                most = holder;
+            }
+        }
+        return most;
+    }
+
+    // Who comes last to the communicator's collectives, and how long the others wait for it. The calls are a sample:
+    // how many a step has, the sequence numbers tell.
+    std::optional<Holder> holder_in(const Communicator& communicator) const {
+        std::vector<CollectiveInstance> instances = instances_of(search_.run, communicator, kMostShared);
+        std::erase_if(instances, [](const CollectiveInstance& one) { return !one.on_device; });
+        std::map<uint32_t, std::pair<double, double>> late_ns;  // by process: in all, and the host's part of it
+        for (const CollectiveInstance& instance : instances) {
+            const Participant* last = nullptr;
+            int64_t before_ns = 0;
+            for (const Participant& one : instance.participants) {
+                const bool is_last = last == nullptr || one.arrival->arrived_ns() > last->arrival->arrived_ns();
+                before_ns = std::max(
+                    before_ns, is_last ? last == nullptr ? 0 : last->arrival->arrived_ns() : one.arrival->arrived_ns());
+                last = is_last ? &one : last;
+            }
+            auto& [all_ns, host_ns] = late_ns[last->member.process];
+            all_ns += static_cast<double>(last->arrival->arrived_ns() - before_ns);
+            host_ns += static_cast<double>(std::max<int64_t>(0, last->arrival->entered_ns - before_ns));
+        }
+        if (instances.size() < kLeastShared) {
+            return std::nullopt;
+        }
+        const Arrival& first = *instances.front().participants.front().arrival;
+        const Arrival& end = *instances.back().participants.front().arrival;
+        const auto worst = std::max_element(late_ns.begin(), late_ns.end(), [](const auto& a, const auto& b) {
+            return a.second.first < b.second.first;
+        });
+        double others_ns = 0;  // looks at the GPUs make each seem last now and then
+        for (const auto& [process, ns] : late_ns) {
+            others_ns = process == worst->first ? others_ns : std::max(others_ns, ns.first);
+        }
+        if (end.entered_ns <= first.entered_ns) {
+            return std::nullopt;
+        }
+        const double calls_of_step = static_cast<double>(end.sequence - first.sequence) * search_.step_ns() /
+                                     static_cast<double>(end.entered_ns - first.entered_ns);
+        const auto& [all_ns, host_ns] = worst->second;
+        return Holder{worst->first, (all_ns - others_ns) / static_cast<double>(instances.size()) * calls_of_step,
+                      host_ns > all_ns / 2};
     }
 
     // If those that are slow came when the earliest of those like them does.

@@ -167,10 +167,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", help="what generate.py --out wrote to")
     parser.add_argument("--fresh", type=int, metavar="N", help="instead: jobs of N fresh seeds")
-    parser.add_argument("--again", metavar="SEEDS", help="instead: jobs of real programs of these seeds")
+    parser.add_argument("--again", metavar="SEEDS", help="instead: jobs of real programs (or --reviewed) of these seeds")
     parser.add_argument("--analyzer", required=True)
     parser.add_argument("--new", action="store_true", help="fresh ones: of real programs, N in all")
-    parser.add_argument("--reviewed", action="store_true", help="fresh ones: as a reviewer made them, N in all")
+    parser.add_argument("--reviewed", action="store_true", help="fresh or again: as a reviewer made them")
     parser.add_argument("--cause", help="only jobs of this cause, or family")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--floor", type=float, default=0, help="share of all jobs that must be right")
@@ -181,7 +181,7 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         if given.again:
             for seed in given.again.split(","):
-                generate.main(["--out", place, "--new", "--seed", seed])
+                generate.main(["--out", place, "--reviewed" if given.reviewed else "--new", "--seed", seed])
         given.directory = given.directory or (place if given.again else make_fresh(given, place))
         sys.exit(judge_all(parser, given))
 
