@@ -332,16 +332,16 @@ class SlowLinks {
                (route.slow_ns - route.usual_ns >= known_ns_ || is_slower_step_by_step(route));
     }
 
-    // Steps and looks at the GPU drift past each other: for many steps in a row, short calls then seem longer or shorter
-    // than they are.
+    // Steps and looks at the GPU drift past each other: for many steps in a row, short calls then seem longer or
+    // shorter than they are.
     static bool is_slower_step_by_step(const Route& route) {
         const auto cut = route.of_step.begin() + static_cast<std::ptrdiff_t>(route.first_step);
         std::vector<double> before_ns(route.of_step.begin(), cut);
         std::sort(before_ns.begin(), before_ns.end());
         size_t in_order = 0;
         for (auto since = cut; since != route.of_step.end(); ++since) {
-            in_order += static_cast<size_t>(std::lower_bound(before_ns.begin(), before_ns.end(), *since) -
-                                            before_ns.begin());
+            in_order +=
+                static_cast<size_t>(std::lower_bound(before_ns.begin(), before_ns.end(), *since) - before_ns.begin());
         }
         const size_t pairs = before_ns.size() * (route.of_step.size() - before_ns.size());
         return static_cast<double>(in_order) >= kLeastInOrder * static_cast<double>(pairs);

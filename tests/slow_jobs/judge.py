@@ -167,7 +167,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", nargs="?", help="what generate.py --out wrote to")
     parser.add_argument("--fresh", type=int, metavar="N", help="instead: jobs of N fresh seeds")
-    parser.add_argument("--again", metavar="SEEDS", help="instead: jobs of real programs (or --reviewed) of these seeds")
+    parser.add_argument("--again", metavar="SEEDS", help="instead: jobs of real programs, or --reviewed, of these")
     parser.add_argument("--analyzer", required=True)
     parser.add_argument("--new", action="store_true", help="fresh ones: of real programs, N in all")
     parser.add_argument("--reviewed", action="store_true", help="fresh or again: as a reviewer made them")
