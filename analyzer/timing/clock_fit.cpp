@@ -82,7 +82,26 @@ bool fits(const Window& window) {
     return window.size() < 2 || band_at(window, widest_drift(window)).width() >= -kToleranceNs;
 }
 
-// Median of slopes between the early and the late half, then the median offset: half of the ends may be wild.
+// Half of the ends may be wild: those near the median tell. Their mean, because looks at GPUs that are some
+// milliseconds apart leave few offsets to choose from, of which the median would be one.
+double middle_of(const std::vector<double>& offsets_ns, const Window& window) {
+    std::vector<double> errors_ns;
+    for (size_t i = window.first; i < window.last; ++i) {
+        errors_ns.push_back(window.samples[i].likely_error_ns);
+    }
+    const double median_ns = median_of(offsets_ns);
+    const double near_ns = median_of(std::move(errors_ns));
+    double sum_ns = 0;
+    size_t count = 0;
+    for (const double ns : offsets_ns) {
+        const bool is_near = std::abs(ns - median_ns) <= near_ns;
+        sum_ns += is_near ? ns : 0;
+        count += is_near ? 1 : 0;
+    }
+    return count == 0 ? median_ns : sum_ns / static_cast<double>(count);
+}
+
+// Median of slopes between the early and the late half, then the offset in the middle.
 Line likely_line(const Window& window, double least_drift, double most_drift) {
     std::vector<double> slopes;
     const size_t half = window.size() / 2;
@@ -100,7 +119,7 @@ Line likely_line(const Window& window, double least_drift, double most_drift) {
     for (size_t i = window.first; i < window.last; ++i) {
         offsets.push_back(window.samples[i].likely_ns - line.drift * window.time(i));
     }
-    line.offset_ns = median_of(std::move(offsets));
+    line.offset_ns = middle_of(offsets, window);
     return line;
 }
 
