@@ -1,14 +1,12 @@
 #include "decode_timing.h"
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/hash.h"
-#include "call_period.h"
+#include "step_period.h"
 #include "step_streams.h"
 #include "sum_durations.h"
 
@@ -404,104 +402,6 @@ void measure_spans(const HostTime& host, const std::vector<Stretch>& stretches, 
     }
 }
 
-// A communicator that all ranks of a step have calls on, and how many in each.
-struct Beat {
-    uint32_t row = kNoIndex;
-    uint64_t calls = 0;
-};
-
-Beat beat_of(const Process& process, const std::vector<uint32_t>& places, const CallPeriod& period) {
-    std::unordered_map<uint32_t, uint64_t> calls;
-    for (size_t i = places.size() - period.calls; i < places.size(); ++i) {
-        const Entry& entry = process.entries[places[i]];
-        if (entry.row != kNoIndex && format::class_of(entry.kind) != format::OpClass::p2p) {
-            ++calls[entry.row];
-        }
-    }
-    Beat beat;
-    for (const auto& [row, count] : calls) {
-        const auto worth = [&](uint32_t one) { return std::pair(process.members[one].size, ~process.members[one].id); };
-        if (beat.row == kNoIndex || worth(row) > worth(beat.row)) {
-            beat = {row, count};
-        }
-    }
-    return beat;
-}
-
-uint64_t shape_of(const Entry& entry) {
-    const uint64_t call = mix_hash(mix_hash(0, entry.row), static_cast<uint64_t>(entry.kind));
-    return mix_hash(call, static_cast<uint32_t>(entry.peer));
-}
-
-// Messages whose sizes differ from step to step repeat nevertheless.
-CallPeriod period_of(const Process& process, const std::vector<uint32_t>& places) {
-    CallPeriod best;
-    for (const bool with_sizes : {true, false}) {
-        std::vector<uint64_t> shapes;
-        for (const uint32_t place : places) {
-            const Entry& entry = process.entries[place];
-            shapes.push_back(with_sizes ? mix_hash(shape_of(entry), entry.count) : shape_of(entry));
-        }
-        const CallPeriod period = call_period(shapes);
-        best = period.covered > 2 * best.covered ? period : best;
-    }
-    return best;
-}
-
-// If all calls are equal (gradients in buckets of one size), the launches between them show where a step begins: by
-// their number to a factor of 2, because a step that logs something has some more.
-CallPeriod period_by_launches(const Process& process, const HostTime& host, const std::vector<uint32_t>& places) {
-    std::vector<uint64_t> shapes;
-    auto launch = host.launches.begin();
-    for (const uint32_t place : places) {
-        const Entry& entry = process.entries[place];
-        const auto end = std::upper_bound(launch, host.launches.end(), entry.entered_ns);
-        if (entry.entered_ns > host.launches_since_ns && launch != host.launches.begin()) {
-            shapes.push_back(mix_hash(shape_of(entry), std::bit_width(static_cast<uint64_t>(end - launch))));
-        }
-        launch = end;
-    }
-    return call_period(shapes);
-}
-
-std::vector<StepProfile> steps_by_period(const Process& process, const HostTime& host) {
-    std::vector<uint32_t> places;
-    for (uint32_t place = 0; place < process.entries.size(); ++place) {
-        const Entry& entry = process.entries[place];
-        if (format::moves_data(entry.kind) && !entry.captured && entry.entered_ns > 0) {
-            places.push_back(place);
-        }
-    }
-    std::vector<StepProfile> steps;
-    CallPeriod period = period_of(process, places);
-    if (period.calls == 1) {
-        period = period_by_launches(process, host, places);
-    }
-    // One call that comes again and again says nothing of how many there are in a step.
-    const Beat beat = period.calls < 2 ? Beat() : beat_of(process, places, period);
-    if (beat.row == kNoIndex) {
-        return steps;
-    }
-    for (size_t i = places.size() - period.covered; i < places.size(); ++i) {
-        const Entry& entry = process.entries[places[i]];
-        if (entry.row != beat.row || format::class_of(entry.kind) == format::OpClass::p2p ||
-            entry.sequence % beat.calls != 0) {
-            continue;
-        }
-        if (!steps.empty()) {
-            steps.back().end_ns = std::max(entry.entered_ns, steps.back().begin_ns);
-        }
-        StepProfile step;
-        step.begin_ns = entry.entered_ns;
-        step.step = static_cast<int32_t>(std::min<uint64_t>(entry.sequence / beat.calls, INT32_MAX));
-        steps.push_back(step);
-    }
-    if (!steps.empty()) {
-        steps.pop_back();
-    }
-    return steps;
-}
-
 void place_steps(const Process& process, std::vector<StepProfile>& steps) {
     uint32_t place = 0;
     for (StepProfile& step : steps) {
@@ -569,7 +469,8 @@ void decode_timing(const format::RingImage& image, TextTable& texts, Process& pr
     keep_arrivals(process.starts_seen ? waited : host.sync, process);
     Marks marks = read_marks(image, host.threads);
     process.steps_by_period = marks.steps.empty() && process.step < 0;
-    process.steps = process.steps_by_period ? steps_by_period(process, host) : std::move(marks.steps);
+    process.steps = process.steps_by_period ? steps_by_period(process, host.launches, host.launches_since_ns)
+                                            : std::move(marks.steps);
     if (process.steps.size() > kMaxSteps) {
         process.steps.erase(process.steps.begin(), process.steps.end() - static_cast<std::ptrdiff_t>(kMaxSteps));
     }
