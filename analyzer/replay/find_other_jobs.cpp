@@ -13,6 +13,7 @@
 #include "cause_search.h"
 #include "collective_instances.h"
 #include "host/words.h"
+#include "what_is_slow.h"
 
 namespace titan::analyzer {
 namespace {
@@ -20,10 +21,11 @@ namespace {
 constexpr double kTimesOthers = 2;     // times as late as the one that comes earliest
 constexpr double kLeastLater = 0.03;   // share of a step
 constexpr double kLikeTheWorst = 0.5;  // share of what the latest is later than the earliest
-
-constexpr double kHoldsUp = 0.5;  // share of what they are later than others: one holds up the rest for so long
-constexpr size_t kLeastShared = 8;
-constexpr size_t kMostShared = 4096;
+constexpr double kHoldsUp = 0.5;       // share of what they are later than others: one holds up the rest for so long
+constexpr size_t kLeastShared = 8;     // calls among themselves
+constexpr size_t kMostShared = 4096;   // likewise, of which so many tell as much as all
+constexpr double kFewSteps = 0.3;      // share of the steps: a host that is late in so few pauses
+constexpr double kMostOfIt = 0.75;     // of the time that it is late
 
 // A rank of the other job.
 struct Other {
@@ -70,11 +72,15 @@ class OtherJobs {
             "{} later to a step's calls than the ranks that wait there, others that mark no steps {} (means)",
             fine_duration_text(latest->late_ns), fine_duration_text(latest->earliest_ns)));
         if (const std::optional<Holder> holder = holder_of(latest->later_ns())) {
-            cause.of_class = holder->by_host ? CauseClass::kSlowRankHost : CauseClass::kSlowRankGpu;
+            const Process& slow = search_.run.processes[holder->process];
             cause.evidence.front() = fmt::format("{} come {}", ranks_text(cause.ranks), cause.evidence.front());
-            cause.ranks = {search_.run.processes[holder->process].rank};
+            cause.ranks = {slow.rank};
             cause.evidence.push_back(fmt::format("in calls among themselves they wait for {} {} of each step",
                                                  ranks_text(cause.ranks), fine_duration_text(holder->held_ns)));
+            cause.of_class = holder->of_class == CauseClass::kSlowRankGpu ? class_of_gpu(search_, slow, cause)
+                             : holder->of_class == CauseClass::kSlowRankHost
+                                 ? class_of_host(search_, slow, false, cause)
+                                 : holder->of_class;
         } else {
             cause.evidence.front() = "they come " + cause.evidence.front();
         }
@@ -111,11 +117,18 @@ class OtherJobs {
         }
     }
 
+    // How a rank comes last to the calls of one communicator.
+    struct Late {
+        double all_ns = 0;
+        double by_host_ns = 0;         // of it: until its host made the call
+        double behind_loads_ns = 0;    // of it: in periods in which it loaded code
+        std::vector<double> calls_ns;  // one by one
+    };
     // The slow one that the other slow ones wait for.
     struct Holder {
         uint32_t process = kNoIndex;
         double held_ns = 0;  // of a step
-        bool by_host = false;
+        CauseClass of_class = CauseClass::kSlowRankGpu;
     };
 
     std::optional<Holder> holder_of(double later_ns) const {
@@ -139,40 +152,63 @@ class OtherJobs {
     std::optional<Holder> holder_in(const Communicator& communicator) const {
         std::vector<CollectiveInstance> instances = instances_of(search_.run, communicator, kMostShared);
         std::erase_if(instances, [](const CollectiveInstance& one) { return !one.on_device; });
-        std::map<uint32_t, std::pair<double, double>> late_ns;  // by process: in all, and the host's part of it
-        for (const CollectiveInstance& instance : instances) {
-            const Participant* last = nullptr;
-            int64_t before_ns = 0;
-            for (const Participant& one : instance.participants) {
-                const bool is_last = last == nullptr || one.arrival->arrived_ns() > last->arrival->arrived_ns();
-                before_ns = std::max(
-                    before_ns, is_last ? last == nullptr ? 0 : last->arrival->arrived_ns() : one.arrival->arrived_ns());
-                last = is_last ? &one : last;
-            }
-            auto& [all_ns, host_ns] = late_ns[last->member.process];
-            all_ns += static_cast<double>(last->arrival->arrived_ns() - before_ns);
-            host_ns += static_cast<double>(std::max<int64_t>(0, last->arrival->entered_ns - before_ns));
-        }
         if (instances.size() < kLeastShared) {
             return std::nullopt;
         }
         const Arrival& first = *instances.front().participants.front().arrival;
         const Arrival& end = *instances.back().participants.front().arrival;
-        const auto worst = std::max_element(late_ns.begin(), late_ns.end(), [](const auto& a, const auto& b) {
-            return a.second.first < b.second.first;
-        });
-        double others_ns = 0;  // looks at the GPUs make each seem last now and then
-        for (const auto& [process, ns] : late_ns) {
-            others_ns = process == worst->first ? others_ns : std::max(others_ns, ns.first);
-        }
         if (end.entered_ns <= first.entered_ns) {
             return std::nullopt;
         }
-        const double calls_of_step = static_cast<double>(end.sequence - first.sequence) * search_.step_ns() /
-                                     static_cast<double>(end.entered_ns - first.entered_ns);
-        const auto& [all_ns, host_ns] = worst->second;
-        return Holder{worst->first, (all_ns - others_ns) / static_cast<double>(instances.size()) * calls_of_step,
-                      host_ns > all_ns / 2};
+        std::map<uint32_t, Late> late;  // by process
+        for (CollectiveInstance& instance : instances) {
+            note_last(instance.participants, late);
+        }
+        const auto by_time = [](const auto& a, const auto& b) { return a.second.all_ns < b.second.all_ns; };
+        const auto worst = std::max_element(late.begin(), late.end(), by_time);
+        double others_ns = 0;  // looks at the GPUs make each seem last now and then
+        for (const auto& [process, of_process] : late) {
+            others_ns = process == worst->first ? others_ns : std::max(others_ns, of_process.all_ns);
+        }
+        const double steps = static_cast<double>(end.entered_ns - first.entered_ns) / search_.step_ns();
+        const double calls_of_step = static_cast<double>(end.sequence - first.sequence) / steps;
+        const double seen_of_step = static_cast<double>(instances.size()) / steps;
+        return Holder{worst->first, (worst->second.all_ns - others_ns) / steps * calls_of_step / seen_of_step,
+                      class_of(worst->second, steps * seen_of_step / calls_of_step)};
+    }
+
+    void note_last(std::vector<Participant>& participants, std::map<uint32_t, Late>& late) const {
+        std::sort(participants.begin(), participants.end(), [](const Participant& a, const Participant& b) {
+            return a.arrival->arrived_ns() > b.arrival->arrived_ns();
+        });
+        const Arrival& last = *participants[0].arrival;
+        const int64_t before_ns = participants[1].arrival->arrived_ns();
+        const auto late_ns = static_cast<double>(last.arrived_ns() - before_ns);
+        Late& of_last = late[participants[0].member.process];
+        of_last.all_ns += late_ns;
+        of_last.calls_ns.push_back(late_ns);
+        of_last.by_host_ns += static_cast<double>(std::max<int64_t>(0, last.entered_ns - before_ns));
+        const std::vector<StepProfile>& periods = search_.run.process(participants[0].member).steps;
+        const bool loads = std::any_of(periods.begin(), periods.end(), [&](const StepProfile& period) {
+            return period.load_ns > 0 && period.begin_ns < last.entered_ns && period.end_ns > before_ns;
+        });
+        of_last.behind_loads_ns += loads ? late_ns : 0;
+    }
+
+    // `steps`: of so many the calls were seen.
+    static CauseClass class_of(Late late, double steps) {
+        if (late.by_host_ns < late.all_ns / 2) {
+            return CauseClass::kSlowRankGpu;
+        }
+        if (late.behind_loads_ns > late.all_ns / 2) {
+            return CauseClass::kJit;
+        }
+        std::sort(late.calls_ns.rbegin(), late.calls_ns.rend());
+        double few_ns = 0;
+        for (size_t i = 0; i < late.calls_ns.size() && static_cast<double>(i) < kFewSteps * steps; ++i) {
+            few_ns += late.calls_ns[i];
+        }
+        return few_ns > kMostOfIt * late.all_ns ? CauseClass::kPauses : CauseClass::kSlowRankHost;
     }
 
     // If those that are slow came when the earliest of those like them does.

@@ -217,9 +217,9 @@ class SlowRanks {
         const bool of_host = is_of_host(suspect);
         say_excess(suspect, cause);
         cause.of_class = are_pauses  ? CauseClass::kPauses
-                         : of_host   ? class_of_host(search_, first, of_hosts_, cause)
+                         : of_host   ? class_of_host(search_, search_.process(first), of_hosts_, cause)
                          : of_hosts_ ? CauseClass::kSlowHost
-                                     : class_of_gpu(search_, first, cause);
+                                     : class_of_gpu(search_, search_.process(first), cause);
         cause.evidence.push_back(
             !by_spans() ? of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
                                   : "its host makes the calls in time, but its GPU comes to them late"

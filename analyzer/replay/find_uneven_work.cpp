@@ -291,7 +291,7 @@ void find_uneven_stages(CauseSearch& search) {
             "all stages of this host take longer than each of the others, and about the same as each other: its GPUs "
             "are slower, or its stages have more layers");
     } else if (heaviest->ranks.size() == 1 && alone && heaviest != stages.begin() && heaviest != stages.end() - 1) {
-        cause.of_class = class_of_gpu(search, heaviest->ranks.front(), cause);
+        cause.of_class = class_of_gpu(search, search.process(heaviest->ranks.front()), cause);
         cause.evidence.push_back(
             fmt::format("rank {} alone is stage {}, and no other rank does the same: it may have more layers instead",
                         search.rank_number(heaviest->ranks.front()), heaviest->number));

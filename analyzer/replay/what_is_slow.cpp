@@ -30,10 +30,11 @@ double cpu_pressure(const Process& process) { return reading(process, "host", "c
 double waiting_share(const Process& process) { return delayed_share(process.processors); }
 
 template <typename Value>
-std::vector<double> of_others(const CauseSearch& search, size_t rank, const Value& value, bool on_other_hosts = false) {
+std::vector<double> of_others(const CauseSearch& search, const Process& process, const Value& value,
+                              bool on_other_hosts = false) {
     std::vector<double> others;
     for (size_t r = 0; r < search.ranks(); ++r) {
-        const bool is_other = on_other_hosts ? search.process(r).host != search.process(rank).host : r != rank;
+        const bool is_other = on_other_hosts ? search.process(r).host != process.host : &search.process(r) != &process;
         if (is_other && value(search.process(r)) >= 0) {
             others.push_back(value(search.process(r)));
         }
@@ -42,20 +43,20 @@ std::vector<double> of_others(const CauseSearch& search, size_t rank, const Valu
 }
 
 template <typename Value>
-double usual_of_others(const CauseSearch& search, size_t rank, const Value& value, bool on_other_hosts = false) {
-    std::vector<double> others = of_others(search, rank, value, on_other_hosts);
+double usual_of_others(const CauseSearch& search, const Process& process, const Value& value,
+                       bool on_other_hosts = false) {
+    std::vector<double> others = of_others(search, process, value, on_other_hosts);
     return others.empty() ? -1 : median_of(std::move(others));
 }
 
 }  // namespace
 
-CauseClass class_of_gpu(const CauseSearch& search, size_t rank, SlowCause& cause) {
-    const Process& process = search.process(rank);
+CauseClass class_of_gpu(const CauseSearch& search, const Process& process, SlowCause& cause) {
     const double limits = reading(process, "gpu", "clock_limits");
     const uint64_t bits = limits < 0 ? 0 : static_cast<uint64_t>(limits) & format::fault_limits();
     const auto clock = [](const Process& of) { return reading(of, "gpu", "sm_clock_mhz"); };
     const double own_mhz = clock(process);
-    const double others_mhz = usual_of_others(search, rank, clock);
+    const double others_mhz = usual_of_others(search, process, clock);
     if (own_mhz > 0 && others_mhz > 0) {
         cause.evidence.push_back(
             fmt::format("its GPU runs at {:.0f} MHz, those of the others at {:.0f}", own_mhz, others_mhz));
@@ -68,7 +69,7 @@ CauseClass class_of_gpu(const CauseSearch& search, size_t rank, SlowCause& cause
     }
     const auto memory = [](const Process& of) { return reading(of, "gpu", "memory_used_mib"); };
     const double own_mib = memory(process);
-    const std::vector<double> others_mib = of_others(search, rank, memory);
+    const std::vector<double> others_mib = of_others(search, process, memory);
     if (!others_mib.empty() && own_mib > quantile_of(others_mib, kMostOthers) + kMoreMemoryMib) {
         cause.evidence.push_back(
             fmt::format("{:.0f} MiB of its GPU are in use, {:.0f} MiB of the others': another process may run there",
@@ -78,16 +79,15 @@ CauseClass class_of_gpu(const CauseSearch& search, size_t rank, SlowCause& cause
     return CauseClass::kSlowRankGpu;
 }
 
-CauseClass class_of_host(const CauseSearch& search, size_t rank, bool whole_host, SlowCause& cause) {
-    const Process& process = search.process(rank);
+CauseClass class_of_host(const CauseSearch& search, const Process& process, bool whole_host, SlowCause& cause) {
     const double share = waiting_share(process);
-    if (share >= kDelayed && share > 2 * usual_of_others(search, rank, waiting_share, whole_host)) {
+    if (share >= kDelayed && share > 2 * usual_of_others(search, process, waiting_share, whole_host)) {
         cause.evidence.push_back(fmt::format(
             "its threads waited for a processor for {:.0f}% of the time that they were ready to run", 100 * share));
         return CauseClass::kOtherProcess;
     }
     const double pressure = cpu_pressure(process);
-    if (pressure >= kPressure && pressure > 2 * usual_of_others(search, rank, cpu_pressure, whole_host)) {
+    if (pressure >= kPressure && pressure > 2 * usual_of_others(search, process, cpu_pressure, whole_host)) {
         cause.evidence.push_back(fmt::format("tasks of its host wait for a processor {:.0f}% of the time", pressure));
         return CauseClass::kOtherProcess;
     }
