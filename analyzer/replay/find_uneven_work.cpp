@@ -44,6 +44,13 @@ struct Evenness {
     Durations even;
 };
 
+// What is left of it without what looks at the GPU make of parts that are always as long: some steps have a look more
+// in such a part than others.
+double without_looks(double spread_ns, const StepGraph& graph) {
+    const auto known_ns = static_cast<double>(*std::max_element(graph.known_ns.begin(), graph.known_ns.end()));
+    return std::sqrt(std::max(0.0, spread_ns * spread_ns - known_ns * known_ns));
+}
+
 Evenness evenness_of(const CauseSearch& search) {
     const StepGraph& graph = search.graph;
     const std::vector<float>& own_ns = search.left().own_ns;
@@ -73,7 +80,7 @@ Evenness evenness_of(const CauseSearch& search) {
             continue;
         }
         const auto count = static_cast<double>(alike.nodes.size());
-        result.spread += count * spread_of_changing(alike.changes_ns);
+        result.spread += count * without_looks(spread_of_changing(alike.changes_ns), graph);
         all_ns += sum_ns;
         const double mean_ns = sum_ns / count;
         for (const uint32_t n : alike.nodes) {
