@@ -18,7 +18,8 @@ constexpr double kLeastShareOfAll = 0.02;  // share of the time that was seen, f
 constexpr size_t kLeastPeriodicHits = 5;
 constexpr double kLeastEvidence = 12;  // nats: once in 160,000 runs, times the trials
 constexpr double kTail = 0.3;
-constexpr double kAboveOthers = 3;  // times what others lose without a pattern
+constexpr double kMostElsewhere = 0.5;  // of the hits of a stretch: with more outside, it is one of several
+constexpr double kAboveOthers = 3;      // times what others lose without a pattern
 constexpr double kLeastOnceNs = 2e9;
 constexpr double kLeastOnceSteps = 5;
 
@@ -241,8 +242,16 @@ double late_from_ns(const std::vector<double>& costs, double least_ns) {
 LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) {
     const std::vector<bool> late = late_from(late_from_ns(costs, limits.least_ns), costs);
     LateShape shape;
-    if (costs.size() < limits.least_long_hits || limits.length_ns <= 0 || persistent(costs, late, limits, shape)) {
+    if (costs.size() < limits.least_long_hits || limits.length_ns <= 0) {
         return shape;
+    }
+    if (persistent(costs, late, limits, shape)) {
+        const auto all = static_cast<size_t>(std::count(late.begin(), late.end(), true));
+        LateShape now_and_then;
+        const bool comes_again =
+            static_cast<double>(all - shape.hits) > kMostElsewhere * static_cast<double>(shape.hits) &&
+            irregular(costs, late, limits, kLeastHits, kLeastEvidence + std::log(limits.trials), now_and_then);
+        return comes_again ? now_and_then : shape;
     }
     if (costs.size() >= kLeastHits) {
         periodic(costs, late, limits, shape) ||

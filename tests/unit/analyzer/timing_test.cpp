@@ -248,6 +248,24 @@ TEST_CASE("a slow GPU, a slow copy and a blocked synchronisation are told apart"
     }
 }
 
+TEST_CASE("a rank that is late for some steps in a row, again and again, is not late in one stretch alone") {
+    std::vector<double> costs;
+    for (size_t step = 0; step < 40; ++step) {
+        costs.push_back(step / 5 % 2 == 1 ? 18e6 : 0);
+    }
+    analyzer::ShapeLimits limits;
+    limits.least_ns = 1e6;
+    limits.length_ns = 44e6;
+    limits.seen_ns = 40 * limits.length_ns;
+    const analyzer::LateShape shape = analyzer::shape_of(costs, limits);
+    CHECK(shape.pattern == LatePattern::kIrregular);
+    CHECK(shape.hits == 20);
+    std::fill(costs.begin() + 20, costs.end(), 0);  // it was late twice
+    CHECK(analyzer::shape_of(costs, limits).hits == 10);
+    std::fill(costs.begin() + 10, costs.end(), 0);
+    CHECK(analyzer::shape_of(costs, limits).pattern != LatePattern::kIrregular);
+}
+
 TEST_CASE("what comes near the largest lateness now and then is no single event") {
     analyzer::ShapeLimits limits;
     limits.least_ns = 1e9;
