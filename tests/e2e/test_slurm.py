@@ -120,10 +120,14 @@ class Slurm(harness.Case):
                           "wait $first")
         harness.wait_for(lambda: self.state(job) in ("COMPLETED", "FAILED"), 60, f"both steps end: {self.output()}")
         self.assertRegex(self.output(), r"VERDICT  rank_dead[\s\S]*rank 1")
-        runs = sorted(path.name for path in self.place.dumps.glob("slurm-*"))
-        self.assertEqual(len(runs), 1, "only the step that failed has dumps")
-        verdict = self.verdict("--run", runs[0]).json["verdict"]
+        runs = [path.name for path in self.place.dumps.glob("slurm-*")]
+        killed, *others = sorted(runs, key=lambda run: len(self.dumped(run)), reverse=True)
+        verdict = self.verdict("--run", killed).json["verdict"]
         self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_dead", [1]))
+        self.assertEqual([len(self.dumped(run)) for run in others], [0], "only the step that failed has dumps")
+        healthy = self.verdict("--run", *others)
+        self.assert_healthy(healthy)
+        self.assertIn("ended well after 300 steps, 4 of 4 ranks", healthy.json["one_line"])
 
 
 if __name__ == "__main__":
