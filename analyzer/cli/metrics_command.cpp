@@ -3,6 +3,7 @@
 
 #include <iterator>
 #include <memory>
+#include <utility>
 
 #include "commands.h"
 #include "host/json_value.h"
@@ -115,6 +116,7 @@ bool report_metrics(const Run& run, const MetricsOptions& options, const Write& 
                                              {"ranks that report it", 0}};
     check_sort({columns}, options.table);
     Rows rows;
+    rows.reserve(all.size());
     std::map<std::string, const StepMetric*> names;
     for (const StepMetric& metric : all) {
         rows.push_back({metric.step < 0 ? "-" : std::to_string(metric.step), in_role(metric.role, metric.name),
@@ -123,11 +125,11 @@ bool report_metrics(const Run& run, const MetricsOptions& options, const Write& 
                         extreme_text(metric.highest, metric.highest_rank), ranks_cell(metric)});
         names[in_role(metric.role, metric.name)] = &metric;
     }
-    if (!rows.empty()) {
-        write(listing_text(columns, rows, options.table));
+    if (!all.empty()) {
+        write(listing_text(columns, std::move(rows), options.table));
     }
     if (options.table.csv) {
-        return !rows.empty();
+        return !all.empty();
     }
     for (const auto& [name, metric] : names) {
         if (const std::vector<int> never = metrics.never_reported(*metric); !never.empty()) {
@@ -135,7 +137,7 @@ bool report_metrics(const Run& run, const MetricsOptions& options, const Write& 
                               verb_form(never.size(), "has", "have")));
         }
     }
-    return !rows.empty();
+    return !all.empty();
 }
 
 constexpr const char* kMetricsFooter =

@@ -67,7 +67,6 @@ void StepMetrics::add(const ProcessRecords& records, const StepRange& steps) {
     Rank rank{records.rank(), records.role(), -1, records.image().header().step};
     const size_t place = ranks_.size();
     int64_t first_step = INT64_MAX;
-    std::map<Key, double> newest_of;
     const auto take_metric = [&](const MarkerRecord& record) {
         const format::MarkerEntry& raw = record.raw;
         const Name name(rank.role, record.of.text(raw.name));
@@ -86,11 +85,11 @@ void StepMetrics::add(const ProcessRecords& records, const StepRange& steps) {
             sums.reduction = static_cast<MetricReduction>(raw.detail);
         }
         take(sums, value, weight_of(raw.extra), record.of.realtime_ns(raw.ticks));
-        set_bit(sums.reported, place);
-        newest_of[key] = value;
-        if (newest_of.size() > most_rows_ && !sums_.contains(newest_of.begin()->first)) {
-            newest_of.erase(newest_of.begin());
+        if (!has_bit(sums.reported, place)) {
+            set_bit(sums.reported, place);
+            sums.newest_of_others += sums.newest;
         }
+        sums.newest = value;
         if (!std::isfinite(value)) {
             sums.not_finite.push_back(rank.rank);
             return;
@@ -116,12 +115,6 @@ void StepMetrics::add(const ProcessRecords& records, const StepRange& steps) {
     // Of overwritten markers the first step on record is the first whole one.
     const bool is_whole = records.each(RecordKind::kMarker, take_marker, steps).overwritten == 0;
     rank.from_step = is_whole ? -1 : first_step;
-    // The newest value of each step counts for those that are joined so.
-    for (const auto& [key, newest] : newest_of) {
-        if (const auto sums = sums_.find(key); sums != sums_.end()) {
-            sums->second.newest_of_ranks += newest;
-        }
-    }
     ranks_.push_back(rank);
 }
 
@@ -139,11 +132,13 @@ double StepMetrics::value_of(const Sums& sums) const {
         case MetricReduction::kLast: return sums.last;
         default: break;
     }
-    return sums.newest_of_ranks / static_cast<double>(std::count(sums.reported.begin(), sums.reported.end(), true));
+    const auto ranks = static_cast<double>(std::count(sums.reported.begin(), sums.reported.end(), true));
+    return (sums.newest_of_others + sums.newest) / ranks;
 }
 
 std::vector<StepMetric> StepMetrics::joined() const {
     std::vector<StepMetric> all;
+    all.reserve(sums_.size());
     for (const auto& [key, sums] : sums_) {
         StepMetric metric;
         metric.step = key.first;

@@ -61,7 +61,8 @@ class StepMetrics {
     struct Sums {
         format::MetricReduction reduction = format::MetricReduction::kNotTold;
         uint64_t values = 0;
-        double weights = 0, weighted = 0, sum = 0, squares = 0, newest_of_ranks = 0;
+        double weights = 0, weighted = 0, sum = 0, squares = 0;
+        double newest = 0, newest_of_others = 0;  // of the rank that was added last, and summed over those before it
         double last = 0;
         int64_t last_ns = INT64_MIN;
         double least = HUGE_VAL, greatest = -HUGE_VAL;  // NaN where a value is
