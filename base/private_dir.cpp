@@ -44,7 +44,7 @@ LockedFile::LockedFile(Fd file, int patience_ms) {
             file_ = std::move(file);
             return;
         }
-        const timespec pause{.tv_sec = 0, .tv_nsec = kPauseMs * 1'000'000};
+        const timespec pause{.tv_sec = 0, .tv_nsec = kPauseMs * 1'000'000L};
         nanosleep(&pause, nullptr);
     }
     is_held_by_another_ = file.valid();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <span>
 #include <tuple>
 
 #include "call_order.h"
@@ -489,11 +490,12 @@ std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& compa
         edit.siblings.push_back(other.rank);
         if (edit.instead.empty()) {
             edit.instead.push_back(other.history[others->place]);
-            const auto left = static_cast<size_t>(mine.end() - own);
-            const auto left_there = static_cast<size_t>(theirs.end() - others);
+            const std::span left(own, mine.end());
+            const std::span left_there(others, theirs.end());
             tell_kind(
-                [&, own = own, others = others](size_t i, size_t j) {
-                    return i < left && j < left_there ? std::optional(own[i] == others[j]) : std::nullopt;
+                [&](size_t i, size_t j) {
+                    return i < left.size() && j < left_there.size() ? std::optional(left[i] == left_there[j])
+                                                                    : std::nullopt;
                 },
                 1, edit);
         }

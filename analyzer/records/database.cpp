@@ -236,7 +236,7 @@ struct Database::State {
 
     // The words of SQLite, and what is meant where a name is misspelt.
     std::string error_text(int status) {
-        const std::string text = printable(sqlite3_errmsg(connection));
+        std::string text = printable(sqlite3_errmsg(connection));
         switch (status) {
             case SQLITE_INTERRUPT: return budget.time_text();
             case SQLITE_NOMEM:
@@ -302,7 +302,7 @@ Database::Database(const Run& run, const QueryLimits& limits) : state_(std::make
     state.expect(sqlite3_exec(connection, "PRAGMA temp_store = MEMORY", nullptr, nullptr, nullptr));
     sqlite3_limit(connection, SQLITE_LIMIT_LENGTH, kLongestText);
     sqlite3_limit(connection, SQLITE_LIMIT_ATTACHED, 0);
-    sqlite3_hard_heap_limit64(static_cast<sqlite3_int64>(limits.most_mib << 20));
+    sqlite3_hard_heap_limit64(static_cast<sqlite3_int64>(limits.most_mib) << 20);
     sqlite3_set_authorizer(connection, allow_reading, nullptr);
     sqlite3_progress_handler(
         connection, kInstructionsBetweenLooks,

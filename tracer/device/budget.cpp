@@ -56,7 +56,7 @@ void Budget::add(const ObservedUnit& unit) {
 }
 
 uint32_t Budget::choose_full() const {
-    const uint64_t dearest_ns = std::max(costs_.full_gpu_ns, costs_.full_host_ns);
+    const auto dearest_ns = static_cast<double>(std::max(costs_.full_gpu_ns, costs_.full_host_ns));
     return divisor(static_cast<double>(sum_launches_) * dearest_ns, allowed_ns(sum_ns_), kMostUnits, plan_.full_of);
 }
 

@@ -93,7 +93,7 @@ class BlockIndex {
     std::span<const unsigned char> pack();
 
     static constexpr size_t kMostBytes =
-        kJournalIndexBlocks * 8 * kMostVarintBytes + kJournalIndexProcesses * (sizeof(BlockProcess) + 16) + 64;
+        8 * kMostVarintBytes * kJournalIndexBlocks + kJournalIndexProcesses * (sizeof(BlockProcess) + 16) + 64;
 
   private:
     uint32_t process_of(const RingHeader& header);
