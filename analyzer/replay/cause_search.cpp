@@ -257,6 +257,15 @@ Durations CauseSearch::typical(const Durations& durations) const {
     return mean;
 }
 
+std::vector<double> CauseSearch::lengths_ns() const {
+    const std::vector<double> all_ns = replayed_steps(graph, left_);
+    std::vector<double> lengths_ns;
+    for (const uint32_t step : compared_) {
+        lengths_ns.push_back(all_ns[step]);
+    }
+    return lengths_ns;
+}
+
 bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
     const double least = sees_each_launch() ? kLeastShareOfStep : kLeastShareOfFilledIn;

@@ -69,6 +69,9 @@ class CauseSearch {
     // The same without what told causes take.
     const Durations& left() const { return left_; }
 
+    // How long the steps take that are compared, without what told causes take.
+    std::vector<double> lengths_ns() const;
+
     // Adds the cause if it costs enough; then what it takes is explained.
     bool add(SlowCause cause, const RankSteps& amounts_ns);
     bool add(SlowCause cause, const RankSteps& amounts_ns, const Durations& without);

@@ -24,13 +24,8 @@ std::vector<double> part_of(const std::vector<double>& values, size_t from, size
 
 // By how much steps are longer from `cut` on: where ranks only wait less, and work more, they are not.
 double longer_steps_ns(const CauseSearch& search, size_t cut) {
-    const std::vector<double> all_ns = replayed_steps(search.graph, search.left());
-    std::vector<double> before_ns, behind_ns;
-    for (size_t s = 1; s < search.compared(); ++s) {
-        const auto place = static_cast<size_t>(search.number_of(s) - search.graph.first_step);
-        (s < cut ? before_ns : behind_ns).push_back(all_ns[place]);
-    }
-    return median_of(std::move(behind_ns)) - median_of(std::move(before_ns));
+    const std::vector<double> lengths_ns = search.lengths_ns();
+    return median_of(part_of(lengths_ns, cut, lengths_ns.size())) - median_of(part_of(lengths_ns, 1, cut));
 }
 
 std::string longer_text(double times) {

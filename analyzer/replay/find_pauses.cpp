@@ -29,6 +29,7 @@ constexpr size_t kLeastSteps = 12;  // fewer do not tell what is seldom, nor tha
 constexpr double kRegular = 0.8;    // share of the distances between strokes
 constexpr double kAllPause = 0.5;   // share of the ranks
 constexpr double kAtOnce = 0.5;     // share of all such time: what ranks have in steps of their own meets by chance
+constexpr double kOfLength = 0.5;   // share of a pause by which a step is longer in which all ranks pause
 
 // What a rank has too much in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns) {
@@ -121,6 +122,19 @@ std::optional<double> period_of(const std::vector<size_t>& steps) {
     return steps.size() < kLeastTimes || !is_period ? std::nullopt : std::optional(every);
 }
 
+// Whether the steps in which all ranks pause are longer than the others: ranks that work more and wait less do not
+// pause.
+bool make_steps_longer(const CauseSearch& search, const std::vector<size_t>& when, double pause_ns) {
+    const std::vector<double> lengths_ns = search.lengths_ns();
+    std::vector<double> with_ns, without_ns;
+    for (size_t s = 0; s < lengths_ns.size(); ++s) {
+        const bool pauses = std::binary_search(when.begin(), when.end(), s);
+        (pauses ? with_ns : without_ns).push_back(lengths_ns[s]);
+    }
+    return with_ns.empty() || without_ns.empty() ||
+           median_of(std::move(with_ns)) - median_of(std::move(without_ns)) >= kOfLength * pause_ns;
+}
+
 // Ranks that are not compared may be what all others wait for.
 bool may_wait_for_others(const CauseSearch& search) {
     return search.ranks() < search.run.processes.size() || !search.run.missing_ranks.empty();
@@ -196,7 +210,8 @@ void find_pauses_of_all(CauseSearch& search) {
     const std::optional<double> every = period_of(when);
     const auto times = static_cast<double>(when.size());
     const bool are_few = when.size() < kLeastLongPauses || median_pause_ns(pauses_ns) < kLongPause * search.step_ns();
-    if (times > kSeldom * static_cast<double>(search.steps()) || (!every && (are_few || may_wait_for_others(search)))) {
+    if (times > kSeldom * static_cast<double>(search.steps()) || (!every && (are_few || may_wait_for_others(search))) ||
+        !make_steps_longer(search, when, median_pause_ns(pauses_ns))) {
         return;
     }
     SlowCause cause;

@@ -249,6 +249,16 @@ TEST_CASE("everyone: steps that are as long as before are no change, whatever pa
     CHECK(job.causes_by(find_everyone).empty());
 }
 
+TEST_CASE("pauses: steps that are as long as the others are no pauses of all ranks, whatever part of them is work") {
+    const auto pauses = [](uint32_t step) { return step == 5 || step == 12 || step == 20 || step == 33; };
+    TableJob job([&](int rank, uint32_t step) { return varied(rank, step) + (pauses(step) ? 0.8 * kWorkMs : 0); });
+    CHECK(job.causes_by(find_pauses_of_all).size() == 1);
+    for (analyzer::StepNode& node : job.graph.nodes) {
+        node.run_ns += static_cast<float>(pauses(node.step) ? 0 : 0.8 * kWorkMs * kTableMs);
+    }
+    CHECK(job.causes_by(find_pauses_of_all).empty());
+}
+
 TEST_CASE("stages: medians of few steps that vary are not said to differ, the same difference of many steps is") {
     // Ranks 4 to 7 are the last stage, and work 9 ms longer. All work is up to 20 ms more or less, in each step anew.
     const auto stages = [](uint32_t steps) {
