@@ -291,7 +291,7 @@ class Case(unittest.TestCase):
         try:
             super().run(result)
             if failed():
-                self.report()
+                self.tell_story()
         finally:
             for place in self.places:
                 place.close()
@@ -301,7 +301,7 @@ class Case(unittest.TestCase):
         self.places.append(Place())
         return self.places[-1]
 
-    def report(self):
+    def tell_story(self):
         print(f"\n===== {self.id()} failed; it ran:", file=sys.stderr)
         for place in self.places:
             for started in place.ran:
