@@ -81,6 +81,9 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--extension", help="_spans.abi3.so; without it spans are made in Python alone")
     parser.parse_args(namespace=options)
+    options.library = os.path.abspath(options.library)  # programs that preload it run in other directories
+    if not os.path.exists(options.library):
+        parser.error(f"{options.library} is not there: ninja -C build interpose/libtitantrace.so")
     with tempfile.TemporaryDirectory() as place:
         options.package = python_package.stage(place, options.extension)
         unittest.main(argv=sys.argv[:1], verbosity=2)
