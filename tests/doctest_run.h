@@ -25,13 +25,15 @@ class Skips : public doctest::IReporter {
     }
     void report_query(const doctest::QueryData&) override {}
     void test_run_start() override {}
-    void test_run_end(const doctest::TestRunStats&) override {}
+    void test_run_end(const doctest::TestRunStats& run) override { ran_none = run.numTestCasesPassingFilters == 0; }
     void test_case_end(const doctest::CurrentTestCaseStats&) override {}
     void test_case_exception(const doctest::TestCaseException&) override {}
     void subcase_start(const doctest::SubcaseSignature&) override {}
     void subcase_end() override {}
     void log_assert(const doctest::AssertData&) override {}
     void test_case_skipped(const doctest::TestCaseData&) override {}
+
+    static inline bool ran_none = false;
 
   private:
     const char* case_ = "";
@@ -48,5 +50,10 @@ inline int run_doctest(int argc, char** argv) {
         context.setOption("rand-seed", seed);
     }
     context.applyCommandLine(argc, argv);
-    return context.run();
+    const int status = context.run();
+    if (Skips::ran_none) {
+        std::puts("no case has such a name or file (-ltc lists the cases)");
+        return 1;
+    }
+    return status;
 }
