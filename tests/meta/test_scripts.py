@@ -45,7 +45,8 @@ class Scripts(unittest.TestCase):
                            for word in line.split(")")[0].replace("|", " ").split() if word.startswith("--")
                            and word != "--"}
                 shown = self.run_script(path, "--help").stdout
-                self.assertEqual([option for option in sorted(options) if option not in shown], [])
+                self.assertEqual([option for option in sorted(options) if option not in shown], [],
+                                 f"scripts/{path.name} knows these, and the comment at its top does not explain them")
 
     def test_syntax(self):
         for path in [*self.scripts(), self.root / ".ci" / "run", self.root / "scripts" / "common.sh"]:

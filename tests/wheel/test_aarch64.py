@@ -34,6 +34,7 @@ FOREIGN = ["unshare", "--user", "--map-root-user", "--mount", "--fork", "sh", "-
 # What qemu-user 7.2 cannot do, by test: the program and its arguments, the cases that are left out, and why. All else
 # runs. It has no ptrace either ("tracer killed" says so itself), so that no stack is taken from outside.
 START = "a process is told another start time of its own than others see of it: peers take each other for dead"
+JOB_PARTS = {1: ["--last=3"], 2: ["--first=4", "--last=6"], 3: ["--first=7", "--last=9"], 4: ["--first=10"]}
 LIMITS = {
     "analyzer": ("unit/analyzer/analyzer-test", [], ["a directory of another user is said to be one*"],
                  "the user namespace has root alone"),
@@ -43,11 +44,13 @@ LIMITS = {
                              "rows of contexts that have ended are used again"], "mremap with an old size of zero"),
     "tracer cold": ("unit/tracer/cold/unit_tracer_cold", ["--source-file-exclude=*job_test.cpp,*watch_test.cpp"],
                     ["dead rings go when they are old or too many*"], START),
-    "tracer cold job": ("unit/tracer/cold/unit_tracer_cold", ["--source-file=*job_test.cpp"],
-                        ["one rank of the node is asked*", "a job that ends in order leaves nothing",
-                         "a rank that is killed is noticed*",
-                         "a crash of one rank dumps all*", "the page of an earlier run of the same name does not speak",
-                         "another node hears of a dump through the dump directory"], START),
+    **{f"tracer cold job {part}": (
+        "unit/tracer/cold/unit_tracer_cold", ["--source-file=*job_test.cpp", *cases_of_part],
+        ["one rank of the node is asked*", "a job that ends in order leaves nothing",
+         "a rank that is killed is noticed*",
+         "a crash of one rank dumps all*", "the page of an earlier run of the same name does not speak",
+         "another node hears of a dump through the dump directory"], START)
+       for part, cases_of_part in JOB_PARTS.items()},
     "tracer python": ("unit/tracer/python/unit_tracer_python", [], ["where process_vm_readv is refused*"],
                       "seccomp filters"),
 }
