@@ -1,4 +1,4 @@
-// What titan-analyze puts into the page (analyzer/page/page_data.cpp, docs/use/report.md).
+// What titan-analyze puts into the page (analyzer/cli/report_command.cpp, docs/use/report.md).
 
 // Ranks as ranges: "0-3,7".
 export type Ranges = string;

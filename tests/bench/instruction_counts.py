@@ -43,7 +43,7 @@ LOOKUPS = [("lookup", 2.0), ("foreign_lookup", 2.0)]
 
 
 def tsc_is_used():
-    """As the tracer decides: see tracer/clock.cpp."""
+    """As the tracer decides: see base/clock.cpp."""
     def contains(path, *words):
         try:
             text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")

@@ -15,6 +15,10 @@ VARIABLE = re.compile(r"\bTITANTRACE(?:_[A-Z0-9]+)*\b")
 SOURCE_FILE = re.compile(r"`([\w./-]*[\w-]\.(?:cpp|h|def|S|py))`")
 LINK = re.compile(r"\]\(([^)\s#:]*)(?:#([^)\s]*))?\)")
 PAGE = re.compile(r"(?<![\w/.-])docs/[\w/.-]+\.(?:md|json|svg|webp)\b")  # in a comment or a message
+CAUSE = re.compile(r'(?m)^CAUSE\(\w+, "(\w+)"')
+# A source file by its path, in a comment, a message or a page.
+PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(LAYERS)}|page|python|scripts|tests)/[\w./-]*"
+                  r"\.(?:cpp|h|def|S|py|ts|build)\b")
 FENCE = re.compile(r"(?ms)^ *```.*?^ *```")
 SOURCES = CPP_SUFFIXES | {".py", ".ts", ".build", ".md", ""}
 NOT_VARIABLES = re.compile(r"^TITANTRACE_(H|API|EXPORT|VERSION\w*)$")
@@ -61,6 +65,12 @@ def check(tree):
         problems.append("the tables of docs/reference/records.md are not what analyzer/records/records.def says: "
                         "python3 tests/meta/records_table.py --root . --write")
 
+    causes, stragglers = tree.root / "analyzer/replay/causes.def", tree.root / "docs/use/stragglers.md"
+    if causes.exists():
+        rows = "\n".join(line for line in texts.get(stragglers, "").splitlines() if line.startswith("|"))
+        problems += [f"{name} is a cause in {tree.name(causes)} and has no row in docs/use/stragglers.md"
+                     for name in CAUSE.findall(tree.text(causes)) if f"`{name}`" not in rows]
+
     sources = [f"/{tree.name(path)}" for path in tree.files(*LAYERS, "python", "scripts", "tests")]
     for path, text in texts.items():
         for source in sorted(set(SOURCE_FILE.findall(text))):
@@ -99,13 +109,16 @@ def link_problems(tree):
 
 
 def page_problems(tree):
-    """Pages that comments, messages and --help name."""
+    """Pages and source files that comments, messages and --help name. A path may begin with an include directory."""
     found = {}
-    for path in tree.files(*LAYERS, "page", "python", "scripts", "tests"):
+    files = tree.files(*LAYERS, "docs", "page", "python", "scripts", "tests")
+    known = {"/".join(parts[start:]) for path in files for parts in [path.relative_to(tree.root).parts]
+             for start in range(len(parts))}
+    for path in files:
         if path.suffix in SOURCES and not tree.name(path).startswith(("tests/meta/", "tests/bridges/")):
-            for page in PAGE.findall(tree.text(path)):
-                if not (tree.root / page).exists():
-                    found[page] = tree.name(path)
+            text = tree.text(path)
+            for page in {*PAGE.findall(text), *PATH.findall(text)} - known:
+                found[page] = tree.name(path)
     return [f"{name} names {page}, which does not exist" for page, name in sorted(found.items())]
 
 
@@ -139,6 +152,11 @@ BAD = {
     "no such heading": ("links docs/a.md#two", {**CODE, "README.md": "[a](docs/a.md#two)\n",
                                                 "docs/a.md": "# One\n```sh\n# two\n```\n"}),
     "nobody links it": ("docs/a.md: no links lead", {**CODE, "docs/README.md": "Nothing.\n", "docs/a.md": "# One\n"}),
+    "a cause without a row": ("late_rank is a cause in", {
+        **CODE, "analyzer/replay/causes.def": 'CAUSE(kLateRank, "late_rank", "late", "else", "do")\n',
+        "docs/README.md": "[a](use/stragglers.md)\n", "docs/use/stragglers.md": "late_rank\n"}),
+    "no such file in a comment": ("names analyzer/page/gone.cpp",
+                                  {**CODE, "page/src/a.ts": "// See analyzer/page/gone.cpp.\n"}),
     "no such page in a message": ("names docs/gone.md", {**CODE, "analyzer/a.cpp": 'puts("see docs/gone.md");\n'}),
 }
 
