@@ -52,7 +52,7 @@ def row_symbols(tree):
 def check(tree):
     library = pathlib.Path(tree.options.library or "")
     if not library.is_file():
-        return ["libtitantrace.so was not built (--library)"]
+        return ["libtitantrace.so was not built: ninja -C build interpose/libtitantrace.so"]
     if "libasan" in " ".join(needed(tree.options.readelf, library)) or "libtsan" in " ".join(
             needed(tree.options.readelf, library)):
         print("sanitized build: it needs the sanitizer's libraries, nothing to check")

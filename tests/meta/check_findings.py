@@ -53,7 +53,8 @@ def check(tree):
         return ["docs/reference/findings.md is missing: scripts/write-findings"]
     rows = ROW.findall(tree.text(page))
     shown = [kind for kind, *_ in rows]
-    problems = [f"{kind} is not in docs/reference/findings.md: scripts/write-findings"
+    problems = [f"{kind} is not in docs/reference/findings.md: add a command that makes it happen to COMMANDS of "
+                f"scripts/write-findings, then run scripts/write-findings --only {kind}"
                 for kind in sorted(kinds - set(shown))]
     problems += [f"docs/reference/findings.md shows {kind}, which is no kind" for kind in sorted(set(shown) - kinds)]
     for kind, meaning, advice, command, _ in rows:

@@ -21,7 +21,7 @@ def newer(readelf, library):
 def check(tree):
     library = pathlib.Path(tree.options.library or "")
     if not library.is_file():
-        return ["libtitantrace.so was not built (--library)"]
+        return ["libtitantrace.so was not built: ninja -C build interpose/libtitantrace.so"]
     needed = subprocess.run([tree.options.readelf, "-dW", str(library)], capture_output=True, text=True,
                             check=True).stdout
     if re.search("lib[at]san", needed):

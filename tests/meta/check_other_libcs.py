@@ -37,7 +37,7 @@ def names_of_musl(nm):
 def check(tree):
     library = pathlib.Path(tree.options.library or "")
     if not library.is_file():
-        return ["libtitantrace.so was not built (--library)"]
+        return ["libtitantrace.so was not built: ninja -C build interpose/libtitantrace.so"]
     dynamic = subprocess.run([tree.options.readelf, "-dW", str(library)], capture_output=True, text=True,
                              check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)

@@ -76,6 +76,8 @@ def run(check, bad, good=None):
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--readelf", default="readelf")
     options = parser.parse_args()
+    if options.build and not options.library:
+        options.library = str(pathlib.Path(options.build) / "interpose" / "libtitantrace.so")
 
     failures = []
     for title, (words, sample) in bad.items():

@@ -113,7 +113,8 @@ uint32_t RingBuilder::text(std::string_view text) {
 uint32_t RingBuilder::add_communicator(uint64_t id, int size, int rank, std::string_view name) {
     const uint64_t row = head(kComms)++;
     if (row >= spec_.communicators) {
-        throw std::runtime_error("synthetic ring: too many communicators");
+        throw std::runtime_error("synthetic ring: more communicators than RingSpec::communicators, " +
+                                 std::to_string(spec_.communicators));
     }
     auto* record = slot<CommunicatorRecord>(kComms, row);
     record->origin = OpKind::kCommInit;
