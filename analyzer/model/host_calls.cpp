@@ -23,6 +23,7 @@ constexpr Row kRows[] = {
     {"cu", "Malloc", HostCall::kSynchronising},
     {"cu", "HostAlloc", HostCall::kSynchronising},
     {"cu", "ModuleLoad", HostCall::kSynchronising},
+    {"cu", "FuncLoad", HostCall::kSynchronising},  // of lazy loading: it may wait for all work of the context
     {"cu", "Query", HostCall::kPolling},
     {"cu", "Async", HostCall::kAsynchronous},
     {"cu", "Launch", HostCall::kLaunch},

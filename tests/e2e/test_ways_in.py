@@ -43,6 +43,7 @@ CTYPES = textwrap.dedent("""
     module, function = pointer(), pointer()
     results += [driver.cuModuleLoadData(ctypes.byref(module), ctypes.byref(binary)),
                 driver.cuModuleGetFunction(ctypes.byref(function), module, b"ctypes_kernel")]
+    results += [driver.cuFuncLoad(function)]
     for i in range(3):
         results += [driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, None, None)]
         results += [cuda.cudaMemsetAsync(device, i, 64, stream),
@@ -94,7 +95,8 @@ class WaysIn(harness.Case):
         self.assertEqual(collections.Counter(work.call for work in records.work()),
                          {"cudaMemsetAsync": 3, "cuLaunchKernel": 3})
         self.assertEqual(collections.Counter(call.call for call in records.blocking()),
-                         {"cudaMalloc": 1, "cudaStreamSynchronize": 3, "cudaMemcpy": 1, "cuModuleLoadData": 1})
+                         {"cudaMalloc": 1, "cudaStreamSynchronize": 3, "cudaMemcpy": 1, "cuModuleLoadData": 1,
+                          "cuFuncLoad": 1})
         self.assert_kernel_in_front("ctypes_kernel")
 
     def test_local_and_deepbind(self):

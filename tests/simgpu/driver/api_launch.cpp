@@ -133,6 +133,11 @@ CUresult cuModuleGetFunction(CUfunction* out, CUmodule module, const char* name)
     return CUDA_SUCCESS;
 }
 
+CUresult cuFuncLoad(CUfunction function) {
+    std::lock_guard lock(driver().lock);
+    return driver().functions.count(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult cuFuncGetName(const char** name, CUfunction function) {
     std::lock_guard lock(driver().lock);
     if (!name || !driver().functions.count(function)) {

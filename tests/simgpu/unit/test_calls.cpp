@@ -187,9 +187,12 @@ TEST_CASE("functions have names, until their module is gone") {
     const char* name = nullptr;
     CHECK(name_of(&name, function) == CUDA_SUCCESS);
     CHECK(std::string(name) == "flash_fwd_kernel");
+    auto* load_function = entry<decltype(cuFuncLoad)>("cuFuncLoad", 0);
+    CHECK(load_function(function) == CUDA_SUCCESS);
     CHECK(unload(module) == CUDA_SUCCESS);
     CHECK(name_of(&name, function) == CUDA_ERROR_INVALID_VALUE);
     CHECK(unload(module) == CUDA_ERROR_INVALID_HANDLE);
+    CHECK(load_function(function) == CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_CASE("stream-ordered allocations") {

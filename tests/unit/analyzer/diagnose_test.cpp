@@ -126,6 +126,12 @@ TEST_CASE("memory of NCCL is a call of CUDA that may wait for the GPU") {
     CHECK(titan::analyzer::HostCall("ncclCommInitRank").is_nccl());
 }
 
+TEST_CASE("loading a kernel's code is a call of CUDA that may wait for the GPU") {
+    CHECK(titan::analyzer::HostCall("cuFuncLoad").is_cuda());
+    CHECK(titan::analyzer::HostCall("cuFuncLoad").waits_for_gpu());
+    CHECK(!titan::analyzer::HostCall("cuFuncIsLoaded").waits_for_gpu());
+}
+
 TEST_CASE("a cycle is drawn step by step, and a long one by its ends") {
     for (const int size : {3, 20}) {
         Scenario job(size);

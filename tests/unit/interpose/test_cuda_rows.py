@@ -17,6 +17,7 @@ options = argparse.Namespace()
 # What belongs into a table, by name; the exceptions below have a reason each.
 FAMILIES = "|".join((
     r".*Launch.*", r".*Synchronize.*", r".*Memcpy.*", r".*Memset.*", r".*Prefetch.*", r".*AddCallback.*",
+    r"(Module|Library|Func)Load.*",
     r"EventRecord.*", r"(Event|Stream)Query", r"Stream(WaitEvent|WaitValue|WriteValue|BatchMemOp).*",
     r"(Stream|Event)(Create|Destroy).*", r".*Capture.*", r".*(Malloc|HostAlloc|MemAlloc|Free).*",
     r".*Host(Unr|R)egister.*", r"(Green)?Ctx(Record|Wait)Event", r".*(AttachMem|Discard|Decompress).*Async.*",
@@ -42,6 +43,7 @@ NOT_WRAPPED = {
     rf"cu(da)?StreamGetCaptureInfo(_v[23])?{TWIN}|cu(da)?StreamUpdateCaptureDependencies(_v2)?{TWIN}|"
     rf"cu(da)?ThreadExchangeStreamCaptureMode|cuStream(Begin|End)CaptureToCig{TWIN}":
         "asks about a capture, changes its edges, or captures for Direct3D (CIG); what is captured stays",
+    r"cudaLibraryLoad(Data|FromFile)": "the runtime asks the driver to load: seen in the driver",
     r"cuLaunch|cuLaunchGrid(Async)?": "deprecated in the header, for cuLaunchKernel",
     r"cuLaunchCooperativeKernelMultiDevice": "deprecated in the header; several streams in one call",
 }
