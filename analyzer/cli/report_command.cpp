@@ -157,6 +157,7 @@ Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& op
     json["stacks"] = stacks_section(stacks, symbols.problems());
     json["goodput"] = goodput_section(attempts);
     json["health"] = health_section(run);
+    json["settings"] = settings_section(run);
     return json;
 }
 

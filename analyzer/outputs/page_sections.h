@@ -68,5 +68,7 @@ Json steps_section(const Run& run);
 Json metrics_section(const StepMetrics& metrics);
 Json stacks_section(const std::vector<ProcessStacks>& all, const std::vector<std::string>& problems);
 Json health_section(const Run& run);
+// What differs between ranks.
+Json settings_section(const Run& run);
 
 }  // namespace titan::analyzer

@@ -192,6 +192,12 @@ export interface Health {
     }[];
 }
 
+export interface Settings {
+    rows: { name: string; value: string | null; ranks: Ranges }[];
+    more_rows: number;
+    equal: number;
+}
+
 export interface PageData {
     schema: number;
     version: string;
@@ -220,6 +226,7 @@ export interface PageData {
     stacks: Section<Stacks> & { notes?: string[] };
     goodput: Section<GoodputRow[]>;
     health: Section<Health>;
+    settings: Section<Settings>;
 }
 
 export function isNothing(section: unknown): section is Nothing {

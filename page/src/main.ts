@@ -12,6 +12,7 @@ import { sentence } from "./links";
 import { gaps, goodput, health } from "./machine";
 import { rankPanel, rankRows } from "./rank_panel";
 import { find, searchBox } from "./search";
+import { settings } from "./settings";
 import { notes, stacks } from "./stacks";
 import { verdict } from "./verdict";
 import { waits } from "./waits";
@@ -33,8 +34,34 @@ const empty: { id: string; title: string; why: string }[] = [];
 // What is looked at first of a job that hangs, and of one that does not.
 const hangs = !isNothing(data.around) && data.around.hang;
 const order = hangs
-    ? ["calls", "waits", "around", "lateness", "sizes", "durations", "steps", "metrics", "stacks", "goodput", "health"]
-    : ["steps", "lateness", "durations", "metrics", "goodput", "sizes", "around", "calls", "waits", "stacks", "health"];
+    ? [
+          "calls",
+          "waits",
+          "around",
+          "lateness",
+          "sizes",
+          "durations",
+          "steps",
+          "metrics",
+          "stacks",
+          "goodput",
+          "health",
+          "settings",
+      ]
+    : [
+          "steps",
+          "lateness",
+          "durations",
+          "metrics",
+          "goodput",
+          "sizes",
+          "around",
+          "calls",
+          "waits",
+          "stacks",
+          "health",
+          "settings",
+      ];
 
 // A section without content is a line of the last one.
 function part<T>(id: string, title: string, section: Section<T>, show: (of: T) => HTMLElement[]): void {
@@ -58,6 +85,7 @@ part("metrics", "Metrics", data.metrics, metrics);
 part("stacks", "Stacks", data.stacks, stacks);
 part("goodput", "Goodput", data.goodput, goodput);
 part("health", "Health of the machines", data.health, health);
+part("settings", "Settings that differ", data.settings, settings);
 parts.sort((a, b) => order.indexOf(a.id) - order.indexOf(b.id));
 parts.push({
     id: "gaps",

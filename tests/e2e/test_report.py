@@ -15,7 +15,7 @@ import fr_files  # noqa: E402
 PAGE = ("<!doctype html><noscript><pre>@REPORT_TEXT@</pre></noscript>"
         "<script type='application/json' id='data'>@REPORT_DATA@</script>")
 SECTIONS = {"ranks", "calls", "waits", "around", "lateness", "durations", "sizes", "steps", "metrics", "stacks",
-            "goodput", "health"}
+            "goodput", "health", "settings"}
 
 
 class Elements(html.parser.HTMLParser):
@@ -75,6 +75,11 @@ class Report(harness.Case):
         self.assertIn("span data", [part["name"] for part in steps["parts"]])
         sizes = [row["up_to_bytes"] for row in data["sizes"]["rows"]]
         self.assertTrue(sizes and all(size & (size - 1) == 0 and size > 0 for size in sizes), sizes)
+
+    def test_settings_that_differ(self):
+        self.synth("--ranks", "8", "--fault", "stuck", "--odd-setting", "3")
+        rows = [row for row in self.data()["settings"]["rows"] if row["name"] == "NCCL_ALGO"]
+        self.assertEqual([(row["value"], row["ranks"]) for row in rows], [("Ring", "0-2,4-7"), ("Tree", "3")])
 
     def test_a_hang_is_folded(self):
         self.synth("--ranks", "16", "--fault", "sleep", "--rank", "5", "--large", "100")
