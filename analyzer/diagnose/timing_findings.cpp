@@ -167,10 +167,11 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
         finding.summary += "; the slow part is " + slow_part;
     }
     const bool by_durations = !run.processes[head.process].sees.moments;
-    finding.evidence.push_back(
-        phrase("{} on {}: {} {} its peers; {} were compared", op_text(head.op), communicator_text(communicator),
-               rank_fact(head.rank), by_durations ? "waits less than" : "comes after",
-               counted(head.compared_calls, by_durations ? "stretch of calls" : "sampled call")));
+    finding.evidence.push_back(phrase("{} on {}: {} {} its peers; {} were compared", op_text(head.op),
+                                      communicator_text(communicator), rank_fact(head.rank),
+                                      by_durations ? "waits less than" : "comes after",
+                                      by_durations ? counted(head.compared_calls, "stretch") + " of calls"
+                                                   : counted(head.compared_calls, "sampled call")));
     if (cause != nullptr) {
         finding.evidence.push_back(what_text(*cause));
         finding.evidence.insert(finding.evidence.end(), cause->evidence.begin(), cause->evidence.end());

@@ -150,7 +150,7 @@ class LogReader {
             add("its last line is cut off");
         }
         if (ends_alone_ != 0) {
-            add(fmt::format("{} without a begin and a duration left out", many_counted(ends_alone_, "end of a span")));
+            add(fmt::format("{} without a begin and a duration left out", many_counted(ends_alone_, "span end")));
         }
         return text;
     }

@@ -82,7 +82,8 @@ std::string rank_list(std::vector<int> ranks) {
 }
 
 std::string plural(uint64_t count, std::string_view noun) {
-    const char* const ending = count == 1 ? "" : noun.ends_with("s") ? "es" : "s";
+    const bool hisses = noun.ends_with("s") || noun.ends_with("ch") || noun.ends_with("sh") || noun.ends_with("x");
+    const char* const ending = count == 1 ? "" : hisses ? "es" : "s";
     return std::string(noun) + ending;
 }
 

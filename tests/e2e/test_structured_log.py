@@ -122,7 +122,7 @@ class StructuredLog(harness.Case):
         self.assertNotIn(("span", "never_ends"), rows)
         self.assertEqual(rows["step", "step"]["count"], 3)
         said = (f"{log.path.name}: 3 lines are not of the structured logger (line 4 is the first), left out; its last "
-                "line is cut off; 1 end of a span without a begin and a duration left out\n")
+                "line is cut off; 1 span end without a begin and a duration left out\n")
         self.assertIn(said, self.run_tool("summary", log.path).stderr)
         trace, done = self.timeline(log.path)
         self.assertIn(said, done.stderr)

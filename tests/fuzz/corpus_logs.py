@@ -32,7 +32,7 @@ def log_samples():
         ("mixed.jsonl", log("INFO starting", begin, "", '{"x": 1}', "[]", end, "null"),
          "4 lines are not of the structured logger (line 1 is the first)"),
         ("ends-alone.jsonl", log(line("a_end", 10**15), line("b_end", 10**15, value=1e11), end),
-         "1 end of a span without a begin and a duration left out"),
+         "1 span end without a begin and a duration left out"),
         ("other-types.jsonl", log(line("step_start", "x"), line(7, 10**15), line("a_start", 1.5),
                                   line("step_start", 10**15, tid="x", rank=[], step={}, step_tags=3, caller=[3],
                                        task_name=1)), "read: 1 markers"),

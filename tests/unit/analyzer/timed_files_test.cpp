@@ -40,6 +40,7 @@ TEST_CASE("files: a slow GPU is named, its neighbours are not, whatever its host
             REQUIRE(findings.size() == 1);
             CHECK(findings.front().kind == analyzer::FindingKind::kStraggler);
             CHECK(findings.front().ranks == std::vector<int>{options.slow_rank});
+            CHECK(findings.front().evidence.front().text().ends_with(" stretches of calls were compared"));
         }
     }
 }

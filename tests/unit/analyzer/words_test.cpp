@@ -35,6 +35,7 @@ TEST_CASE("ranks, durations, names") {
     CHECK(grouped_digits(1234567) == "1,234,567");
     CHECK(counted(1, "rank") == "1 rank");
     CHECK(counted(0, "process") == "0 processes");
+    CHECK(counted(2, "stretch") == "2 stretches");
     CHECK(many_counted(1234, "element") == "1,234 elements");
     CHECK(std::string_view(verb_form(1, "is", "are")) == "is");
     CHECK(std::string_view(verb_form(2, "is", "are")) == "are");
