@@ -15,6 +15,7 @@ called certain. The floor asks courage, too: as many certain and right as were b
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -30,13 +31,14 @@ import faults  # noqa: E402
 import judge  # noqa: E402
 from recorders import titan  # noqa: E402
 
-# Of each set and recorder: least share of right answers, most false alarms for each healthy run (one is always let
-# pass). Of each set: most answers that are certain and wrong, for each case. The new set's are where it stands; they
-# are to come to 0.95 and 0.
-FLOOR = {"first": {"flight_recorder": (0.97, 0.001), "titan": (0.95, 0.02)},
+# Of each set and recorder: least share of right answers, most false alarms for each healthy run (most_alarms). Of each
+# set: most answers that are certain and wrong, for each case. The new set's are where it stands; they are to come to
+# 0.95 and 0.
+FLOOR = {"first": {"flight_recorder": (0.97, 0.001), "titan": (0.95, 0.006)},
          # Seen on fresh seeds: 91.6 to 92.1 % of 400 files of PyTorch. Three standard deviations off, or chance alone
          # would fail one run in two.
-         "new": {"flight_recorder": (0.88, 0.02), "titan": (0.95, 0.02)}}
+         "new": {"flight_recorder": (0.88, 0.001), "titan": (0.95, 0.001)}}
+CHANCE = 1e-3  # that fresh cases have more false alarms, though the share of healthy runs that give one is as here
 MOST_CERTAIN_WRONG = {"first": 0.0, "new": 0.005}
 
 
@@ -106,20 +108,34 @@ CONDITIONS = [
 ]
 
 
+def most_alarms(share: float, fixed: int, fresh: int) -> int:
+    """False alarms that pass, of so many healthy runs. Of fixed cases the same ones always give one: one may. Of fresh
+    ones as many may as are no chance (Poisson)."""
+    most, chance = 0, math.exp(-share * fresh)
+    more = 1 - chance
+    while more > CHANCE:
+        most += 1
+        chance *= share * fresh / most
+        more -= chance
+    return most + (max(1, int(share * fixed)) if fixed else 0)
+
+
 def floor(rows: list, which: str) -> int:
     """0 where the floor is met: no answer certain and wrong, enough of each recorder's right, few false alarms, and
     enough of each class certain and right."""
     met = sum(row["certain_wrong"] for row in rows) <= MOST_CERTAIN_WRONG[which] * len(rows)
-    for recorder, (least_right, most_alarms) in FLOOR[which].items():
+    for recorder, (least_right, share_of_alarms) in FLOOR[which].items():
         some = [row for row in rows if row["recorder"] == recorder]
         if not some:
             continue
         right = sum(row["result"] == "right" for row in some) / len(some)
         fine = [row for row in some if row["truth"]["outcome"] == "healthy"]
         alarms = sum(row["result"] != "right" for row in fine)
-        met = met and right >= least_right and alarms <= max(1, most_alarms * len(fine))
-        print("%s: %.1f %% right (%.0f %% needed), %d false alarms in %d" % (
-            recorder, 100 * right, 100 * least_right, alarms, len(fine)))
+        fixed = sum(row["number"] < courage.FIXED[which] for row in fine)
+        most = most_alarms(share_of_alarms, fixed, len(fine) - fixed)
+        met = met and right >= least_right and alarms <= most
+        print("%s: %.1f %% right (%.0f %% needed), %d false alarms in %d (%d at most)" % (
+            recorder, 100 * right, 100 * least_right, alarms, len(fine), most))
     timid = courage.shortfalls(bold(rows), which)
     for line in timid:
         print("timid: " + line)

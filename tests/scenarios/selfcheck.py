@@ -16,6 +16,7 @@ import engine  # noqa: E402
 import faults  # noqa: E402
 import jobs  # noqa: E402
 import newer_jobs  # noqa: E402
+import run  # noqa: E402
 from recorders.flight_recorder import VERSIONS  # noqa: E402
 
 LARGE = {"one_of_128_3d", "one_of_512"}
@@ -92,6 +93,13 @@ def courage_is_asked():
     check(raised == known, "courage: the floor falls")
 
 
+def few_alarms_pass():
+    check(run.most_alarms(0.001, 90, 0) == 1, "floor: fixed cases may give more than one false alarm")
+    check(run.most_alarms(0.001, 0, 507) == 4, "floor: chance fails one run in five, or more false alarms pass")
+    check(run.most_alarms(0.006, 0, 468) == 9, "floor: of the recorder's own more pass than are no chance")
+    check(run.most_alarms(0, 0, 500) == 0, "floor: where none is promised, one passes")
+
+
 def torch_reads_them():
     try:
         from torch.distributed.flight_recorder.components.loader import read_dump
@@ -114,5 +122,6 @@ if __name__ == "__main__":
     classes_hold()
     numbers_decide()
     courage_is_asked()
+    few_alarms_pass()
     torch_reads_them()
     print("selfcheck: %d classes" % len(faults.LABELS + faults.NEW_LABELS))
