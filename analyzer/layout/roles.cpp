@@ -28,8 +28,44 @@ struct Family {
     size_t calls = 0;
     size_t p2p = 0;
     size_t all_to_all = 0;
+    bool in_groups = false;   // some send and receive at once
+    bool in_turns = true;     // all members send and receive by turns
+    size_t most_targets = 0;  // to whom a member sends
+    size_t least_targets = SIZE_MAX;
     std::map<OpKind, std::set<uint64_t>> counts;  // elements that were passed
+
+    bool is_exchange() const { return in_turns && in_groups; }
 };
+
+// How a member passes messages. The first stage of a pipeline sends several times before it receives, when the pipeline
+// fills, or never receives.
+void look_at_messages(const Process& process, uint32_t row, Family& family) {
+    std::set<int32_t> targets;
+    bool receives = false;
+    OpKind before{};
+    for (uint32_t place = 0; place < process.history.size(); ++place) {
+        const CallSignature& call = process.history[place];
+        if (call.row != row || format::class_of(call.kind) != format::OpClass::p2p) {
+            continue;
+        }
+        family.in_turns &= call.kind != before;
+        before = call.kind;
+        receives |= call.kind == OpKind::kRecv;
+        if (call.kind == OpKind::kSend) {
+            targets.insert(call.peer);
+        }
+    }
+    family.in_turns &= receives == !targets.empty();
+    for (size_t i = 1; i < process.entries.size() && !family.in_groups; ++i) {
+        const Entry& call = process.entries[i];
+        const Entry& other = process.entries[i - 1];
+        family.in_groups = call.group != 0 && call.group == other.group && call.row == row && other.row == row &&
+                           call.kind != other.kind && format::class_of(call.kind) == format::OpClass::p2p &&
+                           format::class_of(other.kind) == format::OpClass::p2p;
+    }
+    family.most_targets = std::max(family.most_targets, targets.size());
+    family.least_targets = std::min(family.least_targets, targets.size());
+}
 
 void count_operations(const Run& run, Family& family) {
     size_t looked_at = 0;
@@ -54,6 +90,7 @@ void count_operations(const Run& run, Family& family) {
                 family.p2p += format::class_of(entry->kind) == format::OpClass::p2p ? 1 : 0;
                 family.all_to_all += entry->kind == OpKind::kAllToAll ? 1 : 0;
             }
+            look_at_messages(run.process(ref), ref.row, family);
         }
     }
 }
@@ -146,7 +183,9 @@ class RoleFinder {
 
     bool talks_to_neighbours(uint32_t index) const {
         size_t calls = 0;
+        Family messages;
         for (const MemberRef ref : run_.communicators[index].members) {
+            look_at_messages(run_.process(ref), ref.row, messages);
             const int32_t rank = run_.member(ref).rank;
             const int32_t last = run_.communicators[index].size - 1;
             for (const CallSignature& call : run_.process(ref).history.signatures) {
@@ -161,7 +200,7 @@ class RoleFinder {
             }
         }
         // Two ranks have no others to talk to.
-        return calls != 0 && run_.communicators[index].size > 2;
+        return calls != 0 && !messages.is_exchange() && run_.communicators[index].size > 2;
     }
 
     void by_the_ranks_of_others() {
@@ -224,12 +263,23 @@ class RoleFinder {
         }
     }
 
+    // A ring of two ranks is an all-to-all of two: which one it is, messages do not tell.
+    void infer_by_messages(const Family& family) {
+        if (family.size > 2 && family.least_targets + 1 == family.size) {
+            assign(family, Role::kExpert, "each member sends to all others in them");
+        } else if (!family.is_exchange()) {
+            assign(family, Role::kPipeline, "sends and receives run on them");
+        } else if (family.size > 2 && family.most_targets == 1) {
+            assign(family, Role::kContext, "messages go around in them");
+        }
+    }
+
     void infer() {
         std::vector<const Family*> rest;
         const std::vector<Family> families = families_of(run_, groups_, roles_);
         for (const Family& family : families) {
             if (family.p2p * 2 > family.calls) {
-                assign(family, Role::kPipeline, "sends and receives run on them");
+                infer_by_messages(family);
             } else if (family.all_to_all != 0) {
                 assign(family, Role::kExpert, "all_to_all runs on them");
             } else {

@@ -161,6 +161,42 @@ TEST_CASE("a pipeline of all ranks has stages of one rank each; whoever talks to
     }
 }
 
+TEST_CASE("members that send whenever they receive are no pipeline: they pass messages around, or to all others") {
+    struct Shape {
+        int size;
+        bool to_all;
+        Role role;
+    };
+    // A ring of two is an all-to-all of two.
+    for (const auto& [size, to_all, role] :
+         {Shape{2, false, Role::kNoRole}, Shape{4, false, Role::kContext}, Shape{4, true, Role::kExpert}}) {
+        Scenario job(8);
+        add_groups(job, "a", Grid{size, 8 / size, 1}.groups(1, size));
+        add_groups(job, "b", Grid{4, 1, 2}.groups(4, 2));
+        job.every_rank([&](int rank, Program& program) {
+            const std::string around = "a" + std::to_string(rank / size);
+            const std::string stages = "b" + std::to_string(rank % 4);
+            for (int i = 0; i < 3; ++i) {
+                rank < 4 ? program.send(stages, 1) : program.recv(stages, 0);
+                program.group_start();
+                for (int away = 1; away < (to_all ? size : 2); ++away) {
+                    program.send(around, (rank % size + away) % size).recv(around, (rank % size + size - away) % size);
+                }
+                program.group_end();
+            }
+            program.sync();
+        });
+        const Played played = play(job);
+        CAPTURE(size);
+        CAPTURE(to_all);
+        const auto* place = layout(played.run).place_of(5);
+        REQUIRE(place != nullptr);
+        CHECK(place->in(Role::kPipeline) == 1);
+        CHECK(place->in(Role::kContext) == (role == Role::kContext ? 1 : -1));
+        CHECK(place->in(Role::kExpert) == (role == Role::kExpert ? 1 : -1));
+    }
+}
+
 TEST_CASE("neighbours whose scattered sums the others add up are shards of data parallel ranks, not tensor parallel") {
     const auto place = [](uint64_t summed, uint64_t inner_sum) {
         Scenario job(4);
