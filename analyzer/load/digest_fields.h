@@ -243,7 +243,7 @@ void entries(A& a, Process& p) {
     each_column(a, p.entries, &Entry::stream, Rising{&Entry::entered_ns}, Near{&Entry::returned_ns, &Entry::entered_ns},
                 Near{&Entry::started_ns, &Entry::entered_ns}, Near{&Entry::finished_ns, &Entry::entered_ns},
                 Rising{&Entry::group}, &Entry::span, &Entry::result, &Entry::state, &Entry::device,
-                &Entry::recorder_number);
+                &Entry::recorder_number, &Entry::number_guessed);
     rising_numbers(a, p.tickets);
 }
 

@@ -72,7 +72,7 @@ struct Entry {
     DeviceState device = DeviceState::kUnknown;
     bool captured : 1 = false;
     bool arguments_lost : 1 = false;  // part of it was overwritten: that it was called is known, not with what
-    bool number_guessed : 1 = false;  // point-to-point calls: counted from a beginning that is lost
+    bool number_guessed = false;      // point-to-point calls: counted from a beginning that is lost
     int32_t recorder_number = -1;     // PyTorch's number of a send or receive, which counts all of the rank
 };
 static_assert(sizeof(Entry) == 120);
