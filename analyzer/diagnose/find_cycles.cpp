@@ -24,6 +24,8 @@
 namespace titan::analyzer {
 namespace {
 
+constexpr size_t kMostOfMembers = 2;  // times as many members made a call as did not
+
 // A call that all members make alike: a collective, or an exchange between all of them in one group.
 std::optional<CallPlace> place_in_program(const Evidence& evidence, uint32_t index) {
     const WaitNode& node = evidence.graph.nodes[index];
@@ -73,6 +75,41 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
     }
     finding.ranks = std::move(ranks);
     finding.evidence.push_back(order_of_few_text(finding.ranks, vote));
+    depends_on(finding, Unknown::kOrderByVote);
+    return true;
+}
+
+// One collective in a ring of sends and receives: if most of its members have made it, the program makes it there, and
+// the few others, as a whole stage of a pipeline, went on without it. A rank that differs from its siblings tells more.
+bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
+    const WaitNode* collective = nullptr;
+    for (const Edge& edge : cycle) {
+        const WaitNode& node = evidence.graph.nodes[edge.from];
+        if (node.kind == WaitKind::kPointToPoint) {
+            continue;
+        }
+        if (collective != nullptr || node.kind != WaitKind::kCollective) {
+            return false;
+        }
+        collective = &node;
+    }
+    if (collective == nullptr || cycle.size() < 2 || evidence.edits.size() == 1) {
+        return false;
+    }
+    std::vector<int> few;
+    for (const Absence& absence : collective->absent) {
+        few.push_back(absence.global_rank);
+    }
+    sort_unique(few);
+    const auto members = static_cast<size_t>(evidence.run.communicators[collective->communicator].size);
+    if (few.empty() || few.front() < 0 || few.size() + collective->waiting.size() != members ||
+        collective->waiting.size() < kMostOfMembers * few.size()) {
+        return false;
+    }
+    finding.ranks = few;
+    finding.evidence.push_back(phrase("{} of {} members called {}; {} made other calls instead",
+                                      collective->waiting.size(), members, node_fact(evidence.run, *collective),
+                                      ranks_fact(few)));
     depends_on(finding, Unknown::kOrderByVote);
     return true;
 }
@@ -222,7 +259,8 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
     }
     const bool only_p2p = finding.kind == FindingKind::kP2pCycle;
     const bool is_one_alone = !only_p2p && unique && smallest == 1 && all.size() > 2;  // no vote makes that surer
-    const bool by_vote = !is_one_alone && break_tie_by_vote(evidence, cycle, finding);
+    const bool by_vote = !is_one_alone && (break_tie_by_vote(evidence, cycle, finding) ||
+                                           break_tie_by_members(evidence, cycle, finding));
     if (!by_vote && only_p2p) {
         doubt_pairs(evidence, cycle, deviating, finding);
     } else if (!by_vote && unique && smallest * 2 < all.size()) {
