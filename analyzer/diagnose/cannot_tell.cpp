@@ -55,6 +55,22 @@ std::string unknown_waits_text(const Run& run) {
                                        overwritten == 0 ? "" : ": its entry may be overwritten");
 }
 
+// A watchdog called it a hang, and the ring has lost the call that did not end.
+std::string lost_calls_text(const Run& run) {
+    std::vector<int> ranks;
+    for (const Process& process : run.processes) {
+        if (process.source.reason == format::DumpReason::kTimeout && process.overwritten != 0) {
+            ranks.push_back(process.rank);
+        }
+    }
+    sort_unique(ranks);
+    return ranks.empty() ? std::string()
+                         : fmt::format(
+                               "the watchdog of {} saw a call that did not end, and all calls on record have "
+                               "ended: its entry may be overwritten (raise TITANTRACE_COLLECTIVES)",
+                               ranks_text(ranks));
+}
+
 // Calls wait in files that seem to be older than what they hold: for how long, nothing tells.
 std::string unknown_moments_text(const Run& run) {
     std::vector<int> ranks;
@@ -88,6 +104,9 @@ void set_cannot_tell(const Run& run, Diagnosis& diagnosis) {
     }
     if (findings.empty() && diagnosis.cannot_tell.empty()) {
         diagnosis.cannot_tell = unknown_waits_text(run);
+    }
+    if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
+        diagnosis.cannot_tell = lost_calls_text(run);
     }
     if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
         diagnosis.cannot_tell = unknown_moments_text(run);
