@@ -17,6 +17,7 @@
 #include "host/words.h"
 #include "ids_apart.h"
 #include "later_step.h"
+#include "layout.h"
 #include "skipped_call.h"
 #include "uncertainty.h"
 #include "unknowns.h"
@@ -79,8 +80,17 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
     return true;
 }
 
-// One collective in a ring of sends and receives: if most of its members have made it, the program makes it there, and
-// the few others, as a whole stage of a pipeline, went on without it. A rank that differs from its siblings tells more.
+bool is_whole_stage(const Run& run, const std::vector<int>& ranks) {
+    const int32_t stage = ranks.size() < 2 ? -1 : stage_of(run, ranks.front());
+    const auto of_stage = [&](const Process& process) { return stage_of(run, process.rank) == stage; };
+    return stage >= 0 &&
+           std::ranges::all_of(ranks, [&](int rank) { return rank >= 0 && stage_of(run, rank) == stage; }) &&
+           static_cast<size_t>(std::ranges::count_if(run.processes, of_stage)) == ranks.size();
+}
+
+// One collective in a ring of sends and receives, which a whole stage of a pipeline has not made, while each of its
+// ranks waits in a message: if most members have made it, the program makes it there, and the stage went on without it.
+// A rank that differs from its siblings tells more.
 bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
     const WaitNode* collective = nullptr;
     for (const Edge& edge : cycle) {
@@ -98,12 +108,18 @@ bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cyc
     }
     std::vector<int> few;
     for (const Absence& absence : collective->absent) {
+        const auto is_message = [&](uint32_t node) {
+            return evidence.graph.nodes[node].kind == WaitKind::kPointToPoint;
+        };
+        if (absence.held_by.empty() || !std::ranges::all_of(absence.held_by, is_message)) {
+            return false;
+        }
         few.push_back(absence.global_rank);
     }
     sort_unique(few);
     const auto members = static_cast<size_t>(evidence.run.communicators[collective->communicator].size);
-    if (few.empty() || few.front() < 0 || few.size() + collective->waiting.size() != members ||
-        collective->waiting.size() < kMostOfMembers * few.size()) {
+    if (few.size() + collective->waiting.size() != members ||
+        collective->waiting.size() < kMostOfMembers * few.size() || !is_whole_stage(evidence.run, few)) {
         return false;
     }
     finding.ranks = few;
