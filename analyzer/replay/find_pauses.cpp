@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cause_search.h"
+#include "correlation.h"
 #include "host/words.h"
 #include "patterns.h"
 #include "peers.h"
@@ -25,11 +26,13 @@ constexpr double kAtOnePlace = 0.95;   // share of the pauses
 constexpr double kElsewhere = 0.5;     // share of the work that is at that place
 constexpr size_t kLeastTimes = 5;      // few strokes are no period
 constexpr size_t kLeastPauses = 4;
-constexpr size_t kLeastSteps = 12;  // fewer do not tell what is seldom, nor that work is uneven in each step
-constexpr double kRegular = 0.8;    // share of the distances between strokes
-constexpr double kAllPause = 0.5;   // share of the ranks
-constexpr double kAtOnce = 0.5;     // share of all such time: what ranks have in steps of their own meets by chance
-constexpr double kOfLength = 0.5;   // share of a pause by which a step is longer in which all ranks pause
+constexpr size_t kLeastSteps = 12;     // fewer do not tell what is seldom, nor that work is uneven in each step
+constexpr double kRegular = 0.8;       // share of the distances between strokes
+constexpr double kAllPause = 0.5;      // share of the ranks
+constexpr double kAtOnce = 0.5;        // share of all such time: what ranks have in steps of their own meets by chance
+constexpr double kFewLooks = 3;        // looks at the GPU: shorter pauses may be chance
+constexpr double kWithLengths = 0.35;  // correlation of the longest pause in a step with its length
+constexpr double kOfLength = 0.5;      // share of a pause by which a step is longer in which all ranks pause
 
 // What a rank has too much in the steps in which it stands out, if these are few.
 RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns) {
@@ -135,6 +138,19 @@ bool make_steps_longer(const CauseSearch& search, const std::vector<size_t>& whe
            median_of(std::move(with_ns)) - median_of(std::move(without_ns)) >= kOfLength * pause_ns;
 }
 
+// How well the lengths of steps go with the longest pause in each. Looks at GPUs that lie further apart than calls show
+// work where there is none, in steps that are as long as the others.
+double with_lengths(const CauseSearch& search, const RankSteps& pauses_ns) {
+    const std::vector<double> lengths_ns = search.lengths_ns();
+    std::vector<double> longest_ns(lengths_ns.size(), 0);
+    pauses_ns.for_each([&](size_t, size_t s, double ns) {
+        if (s < longest_ns.size()) {
+            longest_ns[s] = std::max(longest_ns[s], ns);
+        }
+    });
+    return correlation(lengths_ns, longest_ns);
+}
+
 // Ranks that are not compared may be what all others wait for.
 bool may_wait_for_others(const CauseSearch& search) {
     return search.ranks() < search.run.processes.size() || !search.run.missing_ranks.empty();
@@ -155,11 +171,19 @@ void find_pauses_of_ranks(CauseSearch& search) {
         static_cast<double>(pauses.most) > kMostOfOne * static_cast<double>(pauses.times)) {
         return;
     }
+    const bool is_of_gpus =
+        search.graph.by_device && share_of_pauses(peers, pauses_ns, search.work.host_late_ns) < kOfHosts;
+    const auto known_ns =
+        static_cast<double>(*std::max_element(search.graph.known_ns.begin(), search.graph.known_ns.end()));
+    if ((is_of_gpus || median_pause_ns(pauses_ns) < kFewLooks * known_ns) &&
+        with_lengths(search, pauses_ns) < kWithLengths) {
+        return;
+    }
     SlowCause cause;
     cause.evidence.push_back(fmt::format("{} pauses of {} (median) on {} of {} ranks, in steps of their own",
                                          pauses.times, fine_duration_text(median_pause_ns(pauses_ns)), pauses.ranks,
                                          search.ranks()));
-    if (search.graph.by_device && share_of_pauses(peers, pauses_ns, search.work.host_late_ns) < kOfHosts) {
+    if (is_of_gpus) {
         cause.of_class = CauseClass::kUnevenSequences;
         cause.ranks = search.all_ranks();
         cause.evidence.emplace_back("the hosts make their calls in time: it is the GPUs that work for longer");

@@ -259,6 +259,21 @@ TEST_CASE("pauses: steps that are as long as the others are no pauses of all ran
     CHECK(job.causes_by(find_pauses_of_all).empty());
 }
 
+TEST_CASE("pauses: work in steps that are as long as the others is no pause of single ranks") {
+    const auto pauses = [](int rank, uint32_t step) { return (step + 5 * static_cast<uint32_t>(rank)) % 20 == 3; };
+    TableJob job([&](int rank, uint32_t step) { return varied(rank, step) + (pauses(rank, step) ? 0.5 * kWorkMs : 0); },
+                 false);
+    CHECK(job.causes_by(find_pauses_of_ranks).size() == 1);
+    for (analyzer::StepNode& node : job.graph.nodes) {
+        bool any = false;
+        for (int rank = 0; rank < kTableRanks; ++rank) {
+            any |= pauses(rank, node.step);
+        }
+        node.run_ns += static_cast<float>(any ? 0 : 0.5 * kWorkMs * kTableMs);
+    }
+    CHECK(job.causes_by(find_pauses_of_ranks).empty());
+}
+
 TEST_CASE("stages: medians of few steps that vary are not said to differ, the same difference of many steps is") {
     // Ranks 4 to 7 are the last stage, and work 9 ms longer. All work is up to 20 ms more or less, in each step anew.
     const auto stages = [](uint32_t steps) {
