@@ -379,6 +379,12 @@ void note_last_dump() {
     }
 }
 
+void note_exit_dump() {
+    if (member.segment != nullptr) {
+        claim_own_place();
+    }
+}
+
 void note_dump_at_end() {
     if (member.segment != nullptr &&
         member.segment->processes[member.place].state.load(std::memory_order_acquire) == JobState::kAskedToEnd) {

@@ -80,6 +80,8 @@ JobState exchange_job_state(JobState state);  // returns the one before, kFree w
 // Its own dump shows how it ends, with stacks: nobody needs to save its ring as well, however often it is told to end
 // after that.
 void note_last_dump();
+// The same for a process that exits in order.
+void note_exit_dump();
 // The same for a process that is told to end and has a current dump, whatever it was made for. Others may still need to
 // learn of its death.
 void note_dump_at_end();

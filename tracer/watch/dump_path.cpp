@@ -183,6 +183,8 @@ void write_held(Session& session) {
     const bool ends = pending.reason == DumpReason::kEnd;
     if (written && (ends || crashed_itself(session))) {
         note_last_dump();
+    } else if (written && pending.reason == DumpReason::kExit) {
+        note_exit_dump();
     }
     if (ends) {
         save_the_dead(session);

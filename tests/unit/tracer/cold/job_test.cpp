@@ -203,6 +203,28 @@ TEST_CASE("a rank that ended in order is in the dump of the others") {
     CHECK(has(meta(scratch, "rank00001.0.titan"), "had exited"));
 }
 
+TEST_CASE("a rank that dumped as it exited is not saved by another") {
+    Scratch scratch;
+    Ranks ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+        auto environment = rank_environment(scratch, rank, 2);
+        environment["TITANTRACE_DUMP_ON"] = "exit,signal";
+        ranks.add(scratch, environment);
+    }
+    ranks.wait_until_all_record(scratch);
+    kill(ranks.pids[1], SIGUSR2);
+    CHECK(wait_child(ranks.pids[1]) == 0);
+    ranks.pids.pop_back();
+    CHECK(scratch.dump_names() == std::vector<std::string>{"rank00001.0.titan"});
+    // The second dump comes after all that the first one brings.
+    for (const char* const dump : {"rank00000.0.titan", "rank00000.1.titan"}) {
+        kill(ranks.pids[0], SIGUSR1);
+        CHECK(eventually([&] { return fs::exists(scratch.dump_path(dump)); }));
+    }
+    CHECK(scratch.dump_names() ==
+          std::vector<std::string>{"rank00000.0.titan", "rank00000.1.titan", "rank00001.0.titan"});
+}
+
 // As Python does at Ctrl-C: a handler, then once more without one. The second time must not call the first one's dump
 // missing.
 TEST_CASE("a rank that dumped when it was told to end is not saved by another") {
