@@ -6,6 +6,7 @@
 #include <set>
 
 #include "causes.h"
+#include "expected.h"
 #include "explain.h"
 #include "host/words.h"
 #include "host_threads.h"
@@ -200,6 +201,12 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                        node.waiting.size() <= static_cast<size_t>(went_on),
                                    ranks_fact(waiting_ranks(run, node)));
     doubt<Unknown::kByOwnPast>(finding, first.by_prediction, rank_fact(first.global_rank), "skipped the call");
+    for (const Waiter& waiter : node.waiting) {
+        const Process& sender = run.process(waiter.member);
+        const bool is_unusual = node.kind == WaitKind::kPointToPoint && waiter.entry != nullptr &&
+                                waiter.entry->place < sender.history.size() && own_edit(sender, waiter.entry->place);
+        doubt<Unknown::kMessageTooMany>(finding, is_unusual, rank_fact(sender.rank));
+    }
     doubt_missing(unknown, finding);
     // A rank that needs another's unique id waits for it in the program, where nothing is recorded.
     doubt<Unknown::kWaitsForId>(finding, node.kind == WaitKind::kCreation && finding.ranks.size() > 1,
