@@ -213,7 +213,7 @@ def _export_openmetrics(analyzer: Analyzer, arguments: argparse.Namespace) -> in
         lines = openmetrics.write(analyzer, path)
     else:
         for _ in follow.looks(analyzer, arguments.follow):
-            lines = openmetrics.write(analyzer, path)
+            lines = follow.settled(lambda: openmetrics.write(analyzer, path), arguments.follow)
     if lines == 0:
         return NOTHING
     say(f"{lines} lines are written: {path}")

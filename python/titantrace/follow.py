@@ -1,13 +1,14 @@
 """A job while it runs: what its rings on this node and its journal have that is new, again and again."""
 import sys
 import time
-from typing import Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List, Optional, Tuple, TypeVar
 
 from .analyzer import Analyzer, Row, Unusable
 from .said import say
 
 _GONE = frozenset(("exited", "crashed", "killed", "ended"))
 _NO_STEP = -1
+_Answer = TypeVar("_Answer")
 
 
 def _progress(analyzer: Analyzer) -> Tuple[int, bool]:
@@ -37,11 +38,21 @@ def looks(analyzer: Analyzer, every_s: float) -> Iterator[int]:
         pass
 
 
+def settled(ask: Callable[[], _Answer], every_s: float) -> _Answer:
+    """Asks again, once, where nothing was to be read: a rank's record may begin, or end, between two questions."""
+    try:
+        return ask()
+    except Unusable:
+        time.sleep(every_s)
+        return ask()
+
+
 def new_rows(analyzer: Analyzer, every_s: float) -> Iterator[List[Row]]:
     """Of titan-analyze metrics: each step once, in their order. What a restart does again is not told again."""
     told: Optional[int] = None
     for newest in looks(analyzer, every_s):
         if newest >= _NO_STEP and (told is None or newest > told):
             wanted = [] if told is None else ["--steps", f"{told + 1}-{newest}"]
-            yield [row for row in analyzer.records("metrics", *wanted) if row["step"] <= newest]
+            rows = settled(lambda: list(analyzer.records("metrics", *wanted)), every_s)
+            yield [row for row in rows if row["step"] <= newest]
             told = newest
