@@ -147,8 +147,8 @@ class OtherJobs {
         return most;
     }
 
-    // Who comes last to the communicator's collectives, and how long the others wait for it. The calls are a sample:
-    // how many a step has, the sequence numbers tell.
+    // Who comes last to the communicator's collectives, and how long the others wait for it. The calls are a sample: of
+    // how many, the sequence numbers tell.
     std::optional<Holder> holder_in(const Communicator& communicator) const {
         std::vector<CollectiveInstance> instances = instances_of(search_.run, communicator, kMostShared);
         std::erase_if(instances, [](const CollectiveInstance& one) { return !one.on_device; });
@@ -171,10 +171,9 @@ class OtherJobs {
             others_ns = process == worst->first ? others_ns : std::max(others_ns, of_process.all_ns);
         }
         const double steps = static_cast<double>(end.entered_ns - first.entered_ns) / search_.step_ns();
-        const double calls_of_step = static_cast<double>(end.sequence - first.sequence) / steps;
-        const double seen_of_step = static_cast<double>(instances.size()) / steps;
-        return Holder{worst->first, (worst->second.all_ns - others_ns) / steps * calls_of_step / seen_of_step,
-                      class_of(worst->second, steps * seen_of_step / calls_of_step)};
+        const double seen = static_cast<double>(instances.size()) / static_cast<double>(end.sequence - first.sequence);
+        return Holder{worst->first, (worst->second.all_ns - others_ns) / seen / steps,
+                      class_of(worst->second, steps * seen)};
     }
 
     void note_last(std::vector<Participant>& participants, std::map<uint32_t, Late>& late) const {
