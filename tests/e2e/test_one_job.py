@@ -30,6 +30,8 @@ while True:
     time.sleep(0.002)
 """
 
+IN_TMP = f"in-tmp-{os.getpid()}"  # the name of runs whose rings lie in /tmp
+
 
 class OneJob(harness.Case):
     def private(self):
@@ -38,10 +40,10 @@ class OneJob(harness.Case):
     def pages(self):
         return sorted(self.place.rings.glob("titantrace-*/*.job"))
 
-    def kill_one_of_two(self, ranks, victim=0):
+    def kill_one_of_two(self, ranks, victim=0, run="e2e"):
         """The other one notices, dumps, and saves the dead one's ring."""
         ranks[victim].signal(signal.SIGKILL)
-        harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1}, 20,
+        harness.wait_for(lambda: self.place.dumped_ranks(run) == {0, 1}, 20,
                          "a dump of the one, and one of the other by it")
         self.assertIn(f"rank {victim} (pid", ranks[1 - victim].stderr)
 
@@ -134,15 +136,17 @@ class OneJob(harness.Case):
 
     @contextlib.contextmanager
     def second_ring_in_tmp(self):
-        """The directory of the rings is full once rank 0 has its own; its job segment stays there."""
+        """The directory of the rings is full once rank 0 has its own; its job segment stays there. All tools look into
+        /tmp: with the name of other tests' runs, its ring would be one of theirs."""
+        run = {"TITANTRACE_RUN_ID": IN_TMP}
         with tmpfs(self.place.rings, "64m") as directory:
-            ranks = [self.place.start_rank("e2e-processes", "linger", 0, 2)]
+            ranks = [self.place.start_rank("e2e-processes", "linger", 0, 2, **run)]
             harness.wait_for(lambda: self.pages() and self.place.ring_files(), 20, "rank 0 has its ring")
             with open(directory / "filler", "wb") as filler, contextlib.suppress(OSError):
                 while True:
                     filler.write(b"x" * (1 << 20))
                     filler.flush()
-            ranks.append(self.place.start_rank("e2e-processes", "linger", 1, 2))
+            ranks.append(self.place.start_rank("e2e-processes", "linger", 1, 2, **run))
             for rank in ranks:
                 rank.wait_says("done")
             elsewhere = list(pathlib.Path(f"/tmp/titantrace-{os.geteuid()}").glob(f"{ranks[1].pid}-*.ring"))
@@ -156,16 +160,16 @@ class OneJob(harness.Case):
     @unittest.skipUnless(is_root, ROOT_NEEDED)
     def test_a_rank_whose_ring_found_no_room_notices_a_death(self):
         with self.second_ring_in_tmp() as ranks:
-            self.kill_one_of_two(ranks)
+            self.kill_one_of_two(ranks, run=IN_TMP)
 
     @unittest.skipUnless(is_root, ROOT_NEEDED)
     def test_a_rank_whose_ring_found_no_room_is_noticed_dead(self):
         with self.second_ring_in_tmp() as ranks:
-            self.kill_one_of_two(ranks, victim=1)
+            self.kill_one_of_two(ranks, victim=1, run=IN_TMP)
 
     def test_all_tools_look_where_rings_may_lie(self):
         """A rank that found no room has its ring in /tmp."""
-        settings = {"TITANTRACE_RING_DIR": self.place.path / "nowhere", "TITANTRACE_RUN_ID": f"in-tmp-{os.getpid()}"}
+        settings = {"TITANTRACE_RING_DIR": self.place.path / "nowhere", "TITANTRACE_RUN_ID": IN_TMP}
         rank = self.place.start_rank("e2e-processes", "linger", **settings)
         rank.wait_says("done")
         ring, = pathlib.Path(f"/tmp/titantrace-{os.geteuid()}").glob(f"{rank.pid}-*.ring")
