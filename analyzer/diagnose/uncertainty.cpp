@@ -203,8 +203,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     doubt<Unknown::kByOwnPast>(finding, first.by_prediction, rank_fact(first.global_rank), "skipped the call");
     for (const Waiter& waiter : node.waiting) {
         const Process& sender = run.process(waiter.member);
-        const bool is_unusual = node.kind == WaitKind::kPointToPoint && waiter.entry != nullptr &&
-                                waiter.entry->place < sender.history.size() && own_edit(sender, waiter.entry->place);
+        const bool is_unusual =
+            node.kind == WaitKind::kPointToPoint && waiter.entry != nullptr && own_edit(sender, waiter.entry->place);
         doubt<Unknown::kMessageTooMany>(finding, is_unusual, rank_fact(sender.rank));
     }
     doubt_missing(unknown, finding);

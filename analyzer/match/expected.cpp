@@ -212,6 +212,9 @@ std::optional<Edit> Past::edit_at(size_t i) const {
 }
 
 std::optional<Edit> own_edit(const Process& process, uint32_t place) {
+    if (place >= process.history.size()) {
+        return std::nullopt;
+    }
     const Past past = Past::of_thread(process, place);
     const auto i = past.find(place);
     return i ? past.edit_at(*i) : std::nullopt;

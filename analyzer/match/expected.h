@@ -76,7 +76,8 @@ class Past {
     std::vector<uint32_t> tokens_;  // equal where the calls are
 };
 
-// The edit at that place of its history, by what the thread did before that made the call there.
+// The edit at that place of its history, by what the thread did before that made the call there; none where the call is
+// not in the history.
 std::optional<Edit> own_edit(const Process& process, uint32_t place);
 // The earlier call in the place of the process's next one. Null if that tells nothing.
 const CallSignature* expected_next(const Process& process);

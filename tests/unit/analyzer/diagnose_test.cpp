@@ -498,6 +498,11 @@ TEST_CASE("what a rank used to call somewhere is told by its own past") {
     CHECK(edit_of("ABCDEABCDEABCDEABC").empty());
     CHECK(edit_of("ABCXABCDABCXABCDABCX").empty());  // it alternates
     CHECK(edit_of("ABX").empty());
+
+    // A call that is in the ring alone is in no history, and has no past.
+    Process of_two_threads = process_of("ABCDABCD");
+    of_two_threads.callers = {1, 2};
+    CHECK(!titan::analyzer::own_edit(of_two_threads, titan::format::kNoIndex));
 }
 
 TEST_CASE("a late collective that has just ended on some ranks is not stuck on the others") {
