@@ -34,6 +34,18 @@ std::string too_few_text(const Run& run, const std::vector<Finding>& left_out) {
            "; only the dumps of the others can show who is missing there";
 }
 
+template <typename Is>
+std::vector<int> ranks_that(const Run& run, const Is& is) {
+    std::vector<int> ranks;
+    for (const Process& process : run.processes) {
+        if (is(process)) {
+            ranks.push_back(process.rank);
+        }
+    }
+    sort_unique(ranks);
+    return ranks;
+}
+
 // A watchdog called it a hang, and no call on record is the one that these ranks wait for.
 std::string unknown_waits_text(const Run& run) {
     std::vector<int> ranks;
@@ -57,13 +69,9 @@ std::string unknown_waits_text(const Run& run) {
 
 // A watchdog called it a hang, and the ring has lost the call that did not end.
 std::string lost_calls_text(const Run& run) {
-    std::vector<int> ranks;
-    for (const Process& process : run.processes) {
-        if (process.source.reason == format::DumpReason::kTimeout && process.overwritten != 0) {
-            ranks.push_back(process.rank);
-        }
-    }
-    sort_unique(ranks);
+    const std::vector<int> ranks = ranks_that(run, [](const Process& process) {
+        return process.source.reason == format::DumpReason::kTimeout && process.overwritten != 0;
+    });
     return ranks.empty() ? std::string()
                          : fmt::format(
                                "the watchdog of {} saw a call that did not end, and all calls on record have "
@@ -73,16 +81,11 @@ std::string lost_calls_text(const Run& run) {
 
 // Calls wait in files that seem to be older than what they hold: for how long, nothing tells.
 std::string unknown_moments_text(const Run& run) {
-    std::vector<int> ranks;
-    for (const Process& process : run.processes) {
-        const bool waits = std::any_of(process.entries.begin(), process.entries.end(), [](const Entry& entry) {
-            return entry.state == CallState::kPending || entry.state == CallState::kStarted;
-        });
-        if (process.moment == Moment::kUnknown && waits) {
-            ranks.push_back(process.rank);
-        }
-    }
-    sort_unique(ranks);
+    const std::vector<int> ranks = ranks_that(run, [](const Process& process) {
+        return process.moment == Moment::kUnknown && std::ranges::any_of(process.entries, [](const Entry& entry) {
+                   return entry.state == CallState::kPending || entry.state == CallState::kStarted;
+               });
+    });
     return ranks.empty() ? std::string()
                          : fmt::format(
                                "{} {} in calls, and for how long is unknown: by their times the files are older "
@@ -105,14 +108,10 @@ void set_cannot_tell(const Run& run, Diagnosis& diagnosis) {
     if (findings.empty() && diagnosis.cannot_tell.empty()) {
         diagnosis.cannot_tell = unknown_waits_text(run);
     }
-    if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
-        diagnosis.cannot_tell = lost_calls_text(run);
-    }
-    if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
-        diagnosis.cannot_tell = unknown_moments_text(run);
-    }
-    if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
-        diagnosis.cannot_tell = unknown_ends_text(run);
+    for (const auto text_of : {lost_calls_text, unknown_moments_text, unknown_ends_text}) {
+        if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
+            diagnosis.cannot_tell = text_of(run);
+        }
     }
     if (findings.empty() && diagnosis.waiting.empty() && diagnosis.cannot_tell.empty()) {
         for (const Refusal& refusal : refusals_of(run)) {

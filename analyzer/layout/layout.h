@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "host/words.h"
-#include "layout.h"
 #include "run.h"
 #include "sentence.h"
 

@@ -173,9 +173,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     }
     const bool is_of_gpus =
         search.graph.by_device && share_of_pauses(peers, pauses_ns, search.work.host_late_ns) < kOfHosts;
-    const auto known_ns =
-        static_cast<double>(*std::max_element(search.graph.known_ns.begin(), search.graph.known_ns.end()));
-    if ((is_of_gpus || median_pause_ns(pauses_ns) < kFewLooks * known_ns) &&
+    if ((is_of_gpus || median_pause_ns(pauses_ns) < kFewLooks * search.graph.resolution_ns()) &&
         with_lengths(search, pauses_ns) < kWithLengths) {
         return;
     }

@@ -49,11 +49,7 @@ using Like = std::tuple<OpKind, uint8_t, int32_t, uint32_t>;  // operation, size
 
 class SlowLinks {
   public:
-    explicit SlowLinks(CauseSearch& search) : search_(search) {
-        for (const int64_t known_ns : search.graph.known_ns) {
-            known_ns_ = std::max(known_ns_, static_cast<double>(known_ns));
-        }
-    }
+    explicit SlowLinks(CauseSearch& search) : search_(search), known_ns_(search.graph.resolution_ns()) {}
 
     void find() {
         collect();
@@ -465,7 +461,7 @@ class SlowLinks {
     }
 
     CauseSearch& search_;
-    double known_ns_ = 0;
+    const double known_ns_;
     std::map<Like, std::vector<Route>> likes_;
 };
 

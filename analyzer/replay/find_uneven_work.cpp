@@ -46,9 +46,8 @@ struct Evenness {
 
 // What is left of it without what looks at the GPU make of parts that are always as long: some steps have a look more
 // in such a part than others.
-double without_looks(double spread_ns, const StepGraph& graph) {
-    const auto known_ns = static_cast<double>(*std::max_element(graph.known_ns.begin(), graph.known_ns.end()));
-    return std::sqrt(std::max(0.0, spread_ns * spread_ns - known_ns * known_ns));
+double without_looks(double spread_ns, double resolution_ns) {
+    return std::sqrt(std::max(0.0, spread_ns * spread_ns - resolution_ns * resolution_ns));
 }
 
 Evenness evenness_of(const CauseSearch& search) {
@@ -68,6 +67,7 @@ Evenness evenness_of(const CauseSearch& search) {
         });
     }
     Evenness result{0, search.recorded()};
+    const double resolution_ns = graph.resolution_ns();
     double all_ns = 0;
     for (const auto& [slot, alike] : slots) {
         std::vector<double> own;
@@ -80,7 +80,7 @@ Evenness evenness_of(const CauseSearch& search) {
             continue;
         }
         const auto count = static_cast<double>(alike.nodes.size());
-        result.spread += count * without_looks(spread_of_changing(alike.changes_ns), graph);
+        result.spread += count * without_looks(spread_of_changing(alike.changes_ns), resolution_ns);
         all_ns += sum_ns;
         const double mean_ns = sum_ns / count;
         for (const uint32_t n : alike.nodes) {

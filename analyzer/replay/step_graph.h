@@ -91,6 +91,10 @@ struct StepGraph {
     uint32_t forced = 0;            // nodes whose meetings did not come together as recorded
 
     size_t ranks() const { return processes.size(); }
+    // How late the times of any of its devices may be.
+    double resolution_ns() const {
+        return known_ns.empty() ? 0 : static_cast<double>(*std::max_element(known_ns.begin(), known_ns.end()));
+    }
     // Nodes of a slot that follow the same call, so that their own times may be compared, have the same number.
     uint32_t follows(uint32_t node) const { return nodes[node].before == kNoIndex ? 0 : node - nodes[node].before; }
     float carried_of(size_t rank, size_t step) const { return carried_ns[rank * steps + step]; }
