@@ -28,9 +28,10 @@ Beat beat_of(const Process& process, const std::vector<uint32_t>& places, const 
             ++calls[entry.row];
         }
     }
+    // Of several of one size the one that was made first, so that ranks that do the same choose the same one.
     Beat beat;
     for (const auto& [row, count] : calls) {
-        const auto worth = [&](uint32_t one) { return std::pair(process.members[one].size, ~process.members[one].id); };
+        const auto worth = [&](uint32_t one) { return std::pair(process.members[one].size, ~one); };
         if (beat.row == kNoIndex || worth(row) > worth(beat.row)) {
             beat = {row, count};
         }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "call_period.h"
+#include "step_period.h"
 
 using titan::analyzer::call_period;
 using titan::analyzer::CallPeriod;
@@ -59,6 +60,38 @@ TEST_CASE("call periods: none where nothing repeats often enough") {
         all_apart.push_back(i);
     }
     CHECK(call_period(all_apart).calls == 0);
+}
+
+TEST_CASE(
+    "call periods: ranks that do the same begin their steps at the same call, whatever their communicators' ids") {
+    using namespace titan::analyzer;
+    // Sharded in two, replicated in two: three calls on the one, two on the other.
+    const auto first_calls = [](uint64_t shard_id, uint64_t replicate_id) {
+        Process process;
+        process.members.resize(2);
+        process.members[0].id = shard_id;
+        process.members[1].id = replicate_id;
+        process.members[0].size = process.members[1].size = 2;
+        uint64_t calls[2] = {};
+        for (int step = 0; step < 10; ++step) {
+            for (const uint32_t row : {0, 0, 1, 0, 1}) {
+                Entry entry;
+                entry.row = row;
+                entry.kind = titan::format::OpKind::kAllReduce;
+                entry.count = process.entries.size() % 5 + 1;
+                entry.sequence = calls[row]++;
+                entry.entered_ns = static_cast<int64_t>(process.entries.size() + 1) * 1000;
+                process.entries.push_back(entry);
+            }
+        }
+        std::vector<std::pair<int32_t, int64_t>> steps;
+        for (const StepProfile& step : steps_by_period(process, {}, 0)) {
+            steps.emplace_back(step.step, step.begin_ns);
+        }
+        return steps;
+    };
+    CHECK(first_calls(1, 2).size() > 3);
+    CHECK(first_calls(1, 2) == first_calls(2, 1));
 }
 
 TEST_CASE("call periods: any sequence") {
