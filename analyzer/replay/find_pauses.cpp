@@ -53,6 +53,13 @@ RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns) {
     return pauses_ns;
 }
 
+// How many ranks pause in each step.
+std::vector<double> ranks_that_pause(const RankSteps& pauses_ns) {
+    std::vector<double> ranks(pauses_ns.steps(), 0);
+    pauses_ns.for_each([&](size_t, size_t s, double ns) { ranks[s] += ns > 0 ? 1 : 0; });
+    return ranks;
+}
+
 struct Pauses {
     size_t ranks = 0;
     size_t times = 0;
@@ -163,7 +170,11 @@ void find_pauses_of_ranks(CauseSearch& search) {
         return;
     }
     const Peers peers(search, Against::kAlike);
-    const RankSteps pauses_ns = pauses_of(search, peers.excess_of(search.left_ns));
+    RankSteps pauses_ns = pauses_of(search, peers.excess_of(search.left_ns));
+    // What most ranks do at once, such as to start, is no pause of their own. Ranks without a peer still have it here.
+    const std::vector<double> pausing = ranks_that_pause(pauses_ns);
+    const double most = kAllPause * static_cast<double>(search.ranks());
+    pauses_ns.for_each([&](size_t, size_t s, double& ns) { ns = pausing[s] > most ? 0 : ns; });
     const Pauses pauses = count_pauses(pauses_ns);
     const bool are_long = median_pause_ns(pauses_ns) > search.step_ns();
     if (pauses.ranks < 2 || static_cast<double>(pauses.ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
@@ -209,14 +220,13 @@ void find_pauses_of_ranks(CauseSearch& search) {
 void find_pauses_of_all(CauseSearch& search) {
     const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
     RankSteps pauses_ns = search.left_ns;
-    std::vector<double> paused(search.steps(), 0);  // ranks, by step
     pauses_ns.for_each([&](size_t r, size_t s, double& ns) {
         // Where a GPU was not watched, its moments are made of those of others: its host tells whether it paused.
         const bool is_of_others = search.graph.sample > 1 && search.work.host_late_ns.at(r, s) < kOfHosts * ns;
         const bool is_pause = ns - usual_ns[r] > 2 * kLeastPause * search.step_ns() && !is_of_others;
         ns = is_pause ? ns - usual_ns[r] : 0;
-        paused[s] += is_pause ? 1 : 0;
     });
+    const std::vector<double> paused = ranks_that_pause(pauses_ns);
     const double most = kAllPause * static_cast<double>(search.ranks());
     const double all_ns = pauses_ns.sum();
     pauses_ns.for_each([&](size_t, size_t s, double& ns) { ns = paused[s] > most ? ns : 0; });

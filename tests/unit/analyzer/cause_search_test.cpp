@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 
 #include "cause_search.h"
@@ -82,6 +83,12 @@ TEST_CASE("pauses: what comes in most steps is none, and few steps do not tell w
 }
 
 // As a job shows that marks no steps, copies for a second in each of 30, and is asked after a quarter of a minute.
+TEST_CASE("pauses: the start of a job is no pause of ranks that nobody else is like") {
+    TableJob job([](int, uint32_t step) { return step == 0 ? 4 * kWorkMs : kWorkMs; });
+    std::iota(job.graph.roles.begin(), job.graph.roles.end(), 0);  // stages of a pipeline
+    CHECK(job.causes_by(find_pauses_of_ranks).empty());
+}
+
 TEST_CASE("slow ranks: where hosts have two ranks, a slow host is one cause") {
     TableJob job([](int rank, uint32_t) { return kWorkMs + (rank == 2 ? 24.0 : rank == 3 ? 20 : 0); }, false);
     for (analyzer::Process& process : job.run.processes) {
