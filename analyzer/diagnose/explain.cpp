@@ -6,7 +6,6 @@
 #include <map>
 
 #include "choose_role.h"
-#include "ends.h"
 #include "host/words.h"
 #include "later_step.h"
 #include "layout.h"
@@ -217,8 +216,9 @@ Sentence dead_summary(const Run& run, const Culprits& culprits) {
     first.moved_on = false;
     const size_t count = culprits.absences.size();
     const Sentence who =
-        phrase("{} {} {}{}", absent_fact(culprits.absences), verb_form(count, "is", "are"), death_text(run, first),
-               count == 1 ? process_text(run.processes[first.member.process]) : std::string());
+        phrase("{} {} {}{}", absent_fact(culprits.absences),
+               run.processes[first.member.process].ending.unchecked ? "may be" : verb_form(count, "is", "are"),
+               death_text(run, first), count == 1 ? process_text(run.processes[first.member.process]) : std::string());
     const bool arrived = std::any_of(culprits.node->waiting.begin(), culprits.node->waiting.end(),
                                      [&](const Waiter& waiter) { return waiter.member == first.member; });
     return arrived ? phrase("{}: {} process ended inside {}", who, verb_form(count, "its", "their"),
@@ -262,13 +262,14 @@ Sentence unknown_summary(const Run& run, const Culprits& culprits) {
     }
     const std::vector<int> others =
         unnamed ? ranks_outside(run, run.communicators[culprits.node->communicator]) : std::vector<int>();
-    if (!others.empty()) {
-        return phrase("{} never came to {}: all ranks of the job are on record, so {} {}",
-                      absent_fact(culprits.absences), node_fact(run, *culprits.node),
-                      count == 1 ? "it is one of" : "they are among", ranks_fact(others));
+    const Sentence choice = phrase("{} {}", count == 1 ? "it is one of" : "they are among", ranks_fact(others));
+    if (!others.empty() && run.missing_ranks.empty()) {
+        return phrase("{} never came to {}: all ranks of the job are on record, so {}", absent_fact(culprits.absences),
+                      node_fact(run, *culprits.node), choice);
     }
-    return phrase("{} left no dump and may be missing in {}: all other members arrived; {} may be dead",
-                  absent_fact(culprits.absences), node_fact(run, *culprits.node), verb_form(count, "it", "they"));
+    return phrase("{} left no dump and may be missing in {}: all other members arrived; {}{} may be dead",
+                  absent_fact(culprits.absences), node_fact(run, *culprits.node),
+                  others.empty() ? Sentence() : phrase("{}, and ", choice), verb_form(count, "it", "they"));
 }
 
 void add_position_evidence(const Run& run, const WaitNode& node, const Absence& absence, Finding& finding) {
@@ -486,7 +487,8 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
         add_position_evidence(run, node, culprits.absences[i], finding);
         add_replay_evidence(run, node, culprits.absences[i], finding);
     }
-    const bool named = first.global_rank >= 0 || ranks_outside(run, run.communicators[node.communicator]).empty();
+    const bool named = first.global_rank >= 0 || !run.missing_ranks.empty() ||
+                       ranks_outside(run, run.communicators[node.communicator]).empty();
     if (unknown && !first.member.known() && named && run.beside.empty()) {
         finding.evidence.push_back(phrase("no dump and no ring of {}", absent_fact(culprits.absences)));
         for (const Absence& absence : culprits.absences) {

@@ -378,7 +378,7 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         doubt_absence(evidence.run, culprits, finding);
         name_both_sides(evidence, culprits.absences, finding);
         doubt_guesses(evidence.run, *culprits.node, finding);
-        if (finding.ranks.empty()) {  // unknown members of a job that is on record as a whole
+        if (finding.ranks.empty()) {  // members whose global ranks no record names
             finding.ranks = ranks_outside(evidence.run, evidence.run.communicators[culprits.node->communicator]);
             finding.confidence = finding.ranks.empty() ? finding.confidence : Confidence::kPossible;
         }

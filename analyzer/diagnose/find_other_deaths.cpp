@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <set>
 
-#include "ends.h"
 #include "host/words.h"
 #include "rank_state.h"
 #include "refused_calls.h"
+#include "run_text.h"
+#include "run_text.h"
 #include "uncertainty.h"
 #include "unknowns.h"
 #include "witnessed_ends.h"

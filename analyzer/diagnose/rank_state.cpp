@@ -61,7 +61,9 @@ std::string gone(const Run& run, const Process& process) {
             return fmt::format("crashed ({}, pid {}){}",
                                process.fatal_signal != 0 ? signal_text(process.fatal_signal) : "fatal signal",
                                process.pid, recorded);
-        case Liveness::kKilled: return fmt::format("dead (pid {} gone){}", process.pid, recorded);
+        case Liveness::kKilled:
+            return process.ending.unchecked ? fmt::format("perhaps dead (pid {}){}", process.pid, recorded)
+                                            : fmt::format("dead (pid {} gone){}", process.pid, recorded);
         default:
             return fmt::format("exited{} (pid {}){}",
                                process.ending.exit_status >= 0

@@ -358,7 +358,8 @@ void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding) {
 }
 
 void doubt_end(const Process& process, Finding& finding) {
-    doubt<Unknown::kEndGuessed>(finding, process.ending.guessed);
+    doubt<Unknown::kEndGuessed>(finding, process.ending.guessed && !process.ending.unchecked);
+    doubt<Unknown::kNotLookedUp>(finding, process.ending.unchecked, rank_fact(process.rank));
     doubt<Unknown::kHungBeforeEnd>(finding, process.ending.waited_ns != 0, duration_fact(process.ending.waited_ns));
 }
 

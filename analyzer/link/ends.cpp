@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "causes.h"
@@ -48,7 +49,7 @@ class EndJudge {
         if (unasked_.empty()) {
             warn_of_ended();
             admit_missing();
-            admit_unchecked();
+            judge_unchecked();
             return;
         }
         find_hang();
@@ -167,11 +168,14 @@ class EndJudge {
         }
     }
 
-    // Members that are missing for other reasons than a wait for others.
-    static std::vector<uint32_t> awaited_in(const WaitNode& node) {
+    // Members that are missing for other reasons than a wait for others. A call for which all have come holds nobody:
+    // the record ended in it.
+    std::vector<uint32_t> awaited_in(const WaitNode& node) const {
         std::vector<uint32_t> awaited;
         for (const Absence& absence : node.absent) {
-            if (absence.reason != AbsenceReason::kUnknown && absence.held_by.empty() && absence.member.known()) {
+            const bool held = std::any_of(absence.held_by.begin(), absence.held_by.end(),
+                                          [&](uint32_t index) { return waits_for_others(graph_.nodes[index]); });
+            if (absence.reason != AbsenceReason::kUnknown && !held && absence.member.known()) {
                 awaited.push_back(absence.member.process);
             }
         }
@@ -433,30 +437,36 @@ class EndJudge {
         return silent;
     }
 
-    // All were killed within a second or so. One for whom all the others had been waiting for much longer than they
-    // ever do is the likely first; else it is not known.
-    void judge_by_waits(const std::set<uint32_t>& killed) {
+    // The process for whom all the others had been waiting for much longer than they ever do: it ended first, most
+    // likely. None where a wait is long enough to be a hang, or several are waited for.
+    std::optional<uint32_t> awaited_by_all() {
         std::set<uint32_t> awaited;
         bool long_wait = false;
-        bool any_hang = false;
         for (uint32_t index = 0; index < graph_.nodes.size(); ++index) {
             const WaitNode& node = graph_.nodes[index];
-            any_hang |= hangs_[index] != Hang::kNone;
+            if (hangs_[index] != Hang::kNone) {
+                return std::nullopt;
+            }
             for (const uint32_t missing : awaited_in(node)) {
                 awaited.insert(missing);
                 long_wait |= std::any_of(node.waiting.begin(), node.waiting.end(),
                                          [&](const Waiter& waiter) { return is_long(waiter, missing); });
             }
         }
-        const bool one_first = awaited.size() == 1 && killed.contains(*awaited.begin()) && long_wait && !any_hang;
+        return awaited.size() == 1 && long_wait ? std::optional(*awaited.begin()) : std::nullopt;
+    }
+
+    // All were killed within a second or so: which was first, only the waits may tell.
+    void judge_by_waits(const std::set<uint32_t>& killed) {
+        const std::optional<uint32_t> first = awaited_by_all();
         for (const uint32_t i : killed) {
-            if (!one_first || i != *awaited.begin()) {
+            if (first != i) {
                 end(i);
             }
         }
-        if (one_first) {
-            process(*awaited.begin()).ending.guessed = true;
-        } else if (!any_hang) {
+        if (first && killed.contains(*first)) {
+            process(*first).ending.guessed = true;
+        } else if (std::none_of(hangs_.begin(), hangs_.end(), [](Hang hang) { return hang != Hang::kNone; })) {
             run_.end_unclear = fmt::format(
                 "all {} processes were killed within {} of each other, none was waited for longer than usual, and "
                 "nothing shows "
@@ -504,9 +514,16 @@ class EndJudge {
     }
 
     // Rings that were copied from a machine, or outlived its start: their processes cannot be looked up.
-    void admit_unchecked() {
-        const bool unchecked = std::all_of(run_.processes.begin(), run_.processes.end(), is_unchecked);
-        if (unchecked && run_.end_unclear.empty()) {
+    void judge_unchecked() {
+        if (!run_.end_unclear.empty() || !std::all_of(run_.processes.begin(), run_.processes.end(), is_unchecked)) {
+            return;
+        }
+        find_hang();
+        if (const std::optional<uint32_t> first = awaited_by_all()) {
+            process(*first).liveness = Liveness::kKilled;
+            process(*first).ending.guessed = true;
+            process(*first).ending.unchecked = true;
+        } else {
             run_.end_unclear =
                 "no call waited for long in these rings, and their processes were on another machine, or before its "
                 "last start: nothing shows whether they ended or ran on";
@@ -546,44 +563,6 @@ const Process* dumped_beside(const Run& run, const Process& silent) {
         }
     }
     return first;
-}
-
-std::string end_text(const Process& process) {
-    const Ending& ending = process.ending;
-    if (process.liveness == Liveness::kExited && ending.left_ns != 0) {
-        return ending.exit_status >= 0
-                   ? fmt::format("exited with status {} at {}", ending.exit_status, fine_date_text(ending.left_ns))
-                   : fmt::format("exited at {}", fine_date_text(ending.left_ns));
-    }
-    if (ending.asked()) {
-        const std::string sender = ending.sender != 0 ? fmt::format(" from pid {}", ending.sender) : std::string();
-        return fmt::format("was told to end by {}{} at {}", signal_text(ending.signal), sender,
-                           fine_date_text(ending.asked_ns));
-    }
-    return ending.seen_ns == 0 ? std::string()
-                               : fmt::format("was last seen alive at {}", fine_date_text(ending.seen_ns));
-}
-
-std::string end_order_text(const Run& run, const Process& process) {
-    const Process* next = nullptr;
-    const auto end_of = [](const Process& other) {
-        return other.ending.asked() ? other.ending.asked_ns : other.ending.seen_ns;
-    };
-    for (const Process& other : run.processes) {
-        if (other.liveness == Liveness::kEnded && (next == nullptr || end_of(other) < end_of(*next))) {
-            next = &other;
-        }
-    }
-    const int64_t own_ns = process.ending.left_ns != 0 ? process.ending.left_ns : process.ending.seen_ns;
-    if (own_ns == 0) {
-        return {};
-    }
-    std::string text = fmt::format("rank {} {}", process.rank, end_text(process));
-    if (next != nullptr && end_of(*next) >= own_ns) {
-        text += fmt::format(", {} before the first of the others ended: rank {} {}",
-                            duration_text(end_of(*next) - own_ns), next->rank, end_text(*next));
-    }
-    return text;
 }
 
 }  // namespace titan::analyzer

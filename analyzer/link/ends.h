@@ -2,8 +2,6 @@
 // a hanging one: most processes that are gone are no cause of anything.
 #pragma once
 
-#include <string>
-
 #include "run.h"
 
 namespace titan::analyzer {
@@ -11,14 +9,6 @@ namespace titan::analyzer {
 // Sets Liveness::kEnded for processes that are gone only because of something else: they were told to end, were ended
 // after others, or waited in a hang. If nothing decides it, Run::end_unclear says so.
 void judge_ends(Run& run);
-
-// "was told to end by SIGTERM from pid 77 at 12:00:01.250", "exited with status 3 at ...", "showed its last sign of
-// life at ...".
-std::string end_text(const Process& process);
-
-// Compares the end of a process with those of the others: evidence of who was first. Empty if there is nothing to
-// compare.
-std::string end_order_text(const Run& run, const Process& process);
 
 // The first process that dumped while this one, of the same host, had shown no sign of life for seconds and was there
 // all the same: a dump also saves the ring of a process that is gone. Null where there is none.

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <string_view>
+#include <tuple>
 
+#include "call_order.h"
 #include "ends.h"
 #include "layout.h"
 #include "unmet_ends.h"
@@ -195,6 +199,29 @@ RankLine fit_line(const Run& run, const Communicator& communicator) {
     return line;
 }
 
+// Of a communicator whose known members are one, the line is that of its like, if those agree: every dp group of a job
+// has the same stride.
+void borrow_slopes(Run& run) {
+    std::map<std::tuple<int32_t, std::string_view>, std::optional<int64_t>>
+        slopes;  // by size and role; none: they differ
+    const auto key_of = [](const Communicator& one) { return std::tuple(one.size, role_in(one.name)); };
+    const auto known_members = [](const Communicator& one) { return one.size - one.rank_line.unknown_members; };
+    for (const Communicator& one : run.communicators) {
+        if (one.rank_line.fits && known_members(one) >= 2) {
+            const auto [found, is_first] = slopes.try_emplace(key_of(one), one.rank_line.slope);
+            found->second = is_first || found->second == one.rank_line.slope ? found->second : std::nullopt;
+        }
+    }
+    for (Communicator& one : run.communicators) {
+        const auto like = slopes.find(key_of(one));
+        if (known_members(one) == 1 && one.rank_line.first >= 0 && !one.rank_line.fits && !role_in(one.name).empty() &&
+            like != slopes.end() && like->second) {
+            one.rank_line.slope = *like->second;
+            one.rank_line.fits = true;
+        }
+    }
+}
+
 // nccl2 (the "nccl" of PyTorch 2.15) notes the start of a call when it sees its end, and never before: a call without a
 // start may have started. One rank's calls may be so short that a look finds both; where no rank of the run shows a
 // start by itself, it is nccl2.
@@ -231,6 +258,7 @@ void link(Run& run) {
     for (Communicator& communicator : run.communicators) {
         communicator.rank_line = fit_line(run, communicator);
     }
+    borrow_slopes(run);
     run.layout = std::make_shared<const Layout>(layout_of(run));
     judge_ends(run);
 }

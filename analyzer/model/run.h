@@ -332,8 +332,9 @@ struct Ending {
     int32_t sender = 0;        // pid, 0 the kernel
     int32_t exit_status = -1;  // -1 unknown
     Halt halt = Halt::kNone;
-    bool guessed = false;   // only the waits of the others suggest that it ended first
-    int64_t waited_ns = 0;  // how long it had waited in a call when it was killed, if that may have been a hang
+    bool guessed = false;    // only the waits of the others suggest that it ended first
+    bool unchecked = false;  // and nobody could look up whether it has ended at all
+    int64_t waited_ns = 0;   // how long it had waited in a call when it was killed, if that may have been a hang
 
     bool asked() const { return asked_ns != 0; }
     bool failed() const { return exit_status > 0; }

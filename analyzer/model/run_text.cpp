@@ -100,4 +100,42 @@ std::vector<std::string> observing_texts(const Run& run) {
     return texts;
 }
 
+std::string end_text(const Process& process) {
+    const Ending& ending = process.ending;
+    if (process.liveness == Liveness::kExited && ending.left_ns != 0) {
+        return ending.exit_status >= 0
+                   ? fmt::format("exited with status {} at {}", ending.exit_status, fine_date_text(ending.left_ns))
+                   : fmt::format("exited at {}", fine_date_text(ending.left_ns));
+    }
+    if (ending.asked()) {
+        const std::string sender = ending.sender != 0 ? fmt::format(" from pid {}", ending.sender) : std::string();
+        return fmt::format("was told to end by {}{} at {}", signal_text(ending.signal), sender,
+                           fine_date_text(ending.asked_ns));
+    }
+    return ending.seen_ns == 0 ? std::string()
+                               : fmt::format("was last seen alive at {}", fine_date_text(ending.seen_ns));
+}
+
+std::string end_order_text(const Run& run, const Process& process) {
+    const Process* next = nullptr;
+    const auto end_of = [](const Process& other) {
+        return other.ending.asked() ? other.ending.asked_ns : other.ending.seen_ns;
+    };
+    for (const Process& other : run.processes) {
+        if (other.liveness == Liveness::kEnded && (next == nullptr || end_of(other) < end_of(*next))) {
+            next = &other;
+        }
+    }
+    const int64_t own_ns = process.ending.left_ns != 0 ? process.ending.left_ns : process.ending.seen_ns;
+    if (own_ns == 0) {
+        return {};
+    }
+    std::string text = fmt::format("rank {} {}", process.rank, end_text(process));
+    if (next != nullptr && end_of(*next) >= own_ns) {
+        text += fmt::format(", {} before the first of the others ended: rank {} {}",
+                            duration_text(end_of(*next) - own_ns), next->rank, end_text(*next));
+    }
+    return text;
+}
+
 }  // namespace titan::analyzer

@@ -27,5 +27,11 @@ std::string call_text(const Communicator& communicator, OpKind kind, uint64_t se
 std::string arguments_text(const Entry& entry);
 // ", called at train.py:212 in step", empty where the record does not tell.
 std::string site_text(const Process& process, const Entry& entry);
+// "was told to end by SIGTERM from pid 77 at 12:00:01.250", "exited with status 3 at ...", "showed its last sign of
+// life at ...".
+std::string end_text(const Process& process);
+// Compares the end of a process with those of the others: evidence of who was first. Empty if there is nothing to
+// compare.
+std::string end_order_text(const Run& run, const Process& process);
 
 }  // namespace titan::analyzer

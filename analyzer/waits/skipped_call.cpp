@@ -245,40 +245,20 @@ uint64_t lost_unfinished_calls(const Process& process) {
 bool has_lost_unfinished_calls(const Process& process) { return lost_unfinished_calls(process) != 0; }
 
 int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank) {
-    std::vector<std::pair<int, int>> known;  // communicator rank, global rank
-    for (size_t rank = 0; rank < communicator.by_rank.size(); ++rank) {
-        if (communicator.by_rank[rank].known()) {
-            known.emplace_back(static_cast<int>(rank), run.member(communicator.by_rank[rank]).global_rank);
-        }
-    }
-    if (communicator.rank_line.fits && known.size() >= 2) {
-        const int64_t rank = communicator.rank_line.at(static_cast<int>(comm_rank));
-        if (rank >= 0 && rank < run.world_size) {
-            return static_cast<int>(rank);
-        }
-    }
-    for (const Communicator& other : run.communicators) {
-        if (&other == &communicator || other.name.empty() || known.empty() ||
-            role_in(other.name) != role_in(communicator.name) || other.by_rank.size() != communicator.by_rank.size() ||
-            !other.by_rank[comm_rank].known()) {
-            continue;
-        }
-        for (const auto& [rank, global] : known) {
-            if (other.by_rank[static_cast<size_t>(rank)].known()) {
-                return global + run.member(other.by_rank[comm_rank]).global_rank -
-                       run.member(other.by_rank[static_cast<size_t>(rank)]).global_rank;
-            }
-        }
+    const int64_t rank = communicator.rank_line.at(static_cast<int>(comm_rank));
+    if (communicator.rank_line.fits && rank >= 0 && rank < run.world_size) {
+        return static_cast<int>(rank);
     }
     const std::vector<int> others = ranks_outside(run, communicator);
-    return others.size() == 1 && known.size() + 1 == communicator.by_rank.size() ? others.front() : -1;
+    return others.size() == 1 && communicator.rank_line.unknown_members == 1 ? others.front() : -1;
 }
 
 std::vector<int> ranks_outside(const Run& run, const Communicator& communicator) {
+    constexpr size_t kFew = 32;  // more of them say no more than that they are missing
     std::vector<int> ranks;
     if (!run.missing_ranks.empty() || run.partial_recording ||
         static_cast<int64_t>(run.processes.size()) != run.world_size) {
-        return ranks;
+        return run.partial_recording || run.missing_ranks.size() > kFew ? ranks : run.missing_ranks;
     }
     for (uint32_t i = 0; i < run.processes.size(); ++i) {
         if (std::none_of(communicator.members.begin(), communicator.members.end(),

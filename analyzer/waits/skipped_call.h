@@ -38,11 +38,12 @@ bool is_stale(const Run& run, uint32_t process, const WaitNode& node);
 // Unfinished calls whose entries are overwritten: which call is at the head of their stream is not known then.
 uint64_t lost_unfinished_calls(const Process& process);
 bool has_lost_unfinished_calls(const Process& process);
-// The global rank of a member that never entered the creation of its communicator, -1 unknown. Takes its place on the
-// line that the other members lie on, or its distance from them in similar communicators.
-// The ranks that are no members of it as far as the record tells: an unknown member is one of these, and no dead one.
-// None where a rank of the job left no record.
+// Ranks that an unknown member of the communicator may be: those that left no record or, where each rank left one,
+// those that are no members as far as the record tells. Empty where that says nothing: there are many, or not all ranks
+// were to be recorded.
 std::vector<int> ranks_outside(const Run& run, const Communicator& communicator);
+// The global rank of a member that never entered the creation of its communicator, by its place on the line that the
+// members lie on; -1 unknown.
 int who_never_came(const Run& run, const Communicator& communicator, size_t comm_rank);
 
 }  // namespace titan::analyzer
