@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "host/words.h"
 #include "run_text.h"
@@ -18,6 +19,7 @@ struct Part {
     MemberRef member;
     const Exchange* exchange = nullptr;
     bool even() const { return exchange->sent == exchange->received; }
+    int64_t surplus() const { return static_cast<int64_t>(exchange->sent - exchange->received); }
 };
 
 // One call, as the members tell it.
@@ -184,30 +186,84 @@ std::vector<size_t> suspects(const Call& call) {
     return all;
 }
 
-// False: the sums are equal, or not all members tell them.
-bool judge_sums(const Run& run, const Call& call, Finding& finding) {
+// Elements that the members send beyond those that they receive; nothing where not all of them tell.
+std::optional<int64_t> surplus_of(const Run& run, const Call& call) {
+    const int32_t size = run.communicators[call.communicator].size;
+    if (size <= 0 || call.parts.size() != static_cast<size_t>(size)) {
+        return std::nullopt;
+    }
+    int64_t surplus = 0;
+    for (const Part& part : call.parts) {
+        surplus += part.surplus();
+    }
+    return surplus;
+}
+
+// A member that left a call out, or made one too many.
+struct Shifted {
+    size_t part = 0;
+    bool left_out = false;
+};
+
+// The only member with which all calls behind the first fit, if its calls count as one later (it left one out) or
+// earlier, and not as they are numbered. `calls`: one communicator's, in order.
+std::optional<Shifted> shifted_member(const Run& run, std::span<const Call> calls) {
+    std::optional<Shifted> found;
+    for (size_t part = 0; part < calls.front().parts.size(); ++part) {
+        for (const bool left_out : {true, false}) {
+            const size_t first = left_out ? 1 : 0;
+            bool fits = calls.size() > 1;
+            for (size_t i = first; i + 1 < calls.size() + first && fits; ++i) {
+                const Call& own = left_out ? calls[i - 1] : calls[i + 1];
+                const std::optional<int64_t> surplus = surplus_of(run, calls[i]);
+                fits = surplus.value_or(0) != 0 &&
+                       *surplus - calls[i].parts[part].surplus() + own.parts[part].surplus() == 0;
+            }
+            if (fits && found) {
+                return std::nullopt;
+            }
+            found = fits ? Shifted{part, left_out} : found;
+        }
+    }
+    return found;
+}
+
+// How many of the calls the finding explains, from the first on; none: the sums are equal, or not all members tell
+// them. `calls`: as for shifted_member.
+size_t judge_sums(const Run& run, std::span<const Call> calls, Finding& finding) {
+    const Call& call = calls.front();
+    if (surplus_of(run, call).value_or(0) == 0) {
+        return 0;
+    }
     uint64_t sent = 0;
     uint64_t received = 0;
     for (const Part& part : call.parts) {
         sent += part.exchange->sent;
         received += part.exchange->received;
     }
-    const int32_t size = run.communicators[call.communicator].size;
-    if (sent == received || size <= 0 || call.parts.size() != static_cast<size_t>(size)) {
-        return false;
+    const Sentence where = call_fact(run, call.communicator, OpKind::kAllToAll, call.sequence);
+    if (const std::optional<Shifted> shifted = shifted_member(run, calls)) {
+        finding.ranks = {rank_of(run, call, shifted->part)};
+        finding.summary =
+            phrase("{} {} before {}: from there on the sizes fit only if its calls count as one {}",
+                   rank_fact(finding.ranks.front()), shifted->left_out ? "left out a call" : "made one call too many",
+                   where, shifted->left_out ? "later" : "earlier");
+        finding.evidence.push_back(phrase("all members together send {} elements in {} and receive {}",
+                                          grouped_digits(sent), where, grouped_digits(received)));
+        depends_on(finding, Unknown::kPeerSizes);
+        return calls.size();
     }
     const std::vector<size_t> wrong = suspects(call);
     for (const size_t part : wrong) {
         finding.ranks.push_back(rank_of(run, call, part));
         finding.evidence.push_back(part_fact(run, call, part));
     }
-    finding.summary = phrase("the members of {} send {} elements and receive {}{}",
-                             call_fact(run, call.communicator, OpKind::kAllToAll, call.sequence), grouped_digits(sent),
+    finding.summary = phrase("the members of {} send {} elements and receive {}{}", where, grouped_digits(sent),
                              grouped_digits(received),
                              wrong.size() == call.parts.size() ? "; whose sizes are wrong is undecidable" : "");
     depends_on(finding, Unknown::kPeerSizes);
     doubt<Unknown::kSizeOfMost>(finding, wrong.size() == call.parts.size());
-    return true;
+    return 1;
 }
 
 // A coalesced call may hold several exchanges of a member: which belong together, their numbers do not tell.
@@ -237,10 +293,24 @@ std::vector<Call> exchanges(const Run& run) {
     return calls;
 }
 
+// The first of these calls, and those behind it on the same communicator that all members tell of.
+std::span<const Call> whole_calls_from(const Run& run, std::span<const Call> calls) {
+    size_t count = 1;
+    while (count < calls.size() && calls[count].communicator == calls.front().communicator &&
+           calls[count].sequence == calls[count - 1].sequence + 1 && surplus_of(run, calls[count])) {
+        ++count;
+    }
+    return calls.first(count);
+}
+
 }  // namespace
 
 void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    for (const Call& call : exchanges(evidence.run)) {
+    const std::vector<Call> calls = exchanges(evidence.run);
+    size_t explains = 1;
+    for (size_t i = 0; i < calls.size(); i += explains) {
+        const Call& call = calls[i];
+        explains = 1;
         Finding finding;
         finding.kind = FindingKind::kSizeMismatch;
         finding.communicator = call.communicator;
@@ -249,14 +319,17 @@ void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::
         const Pairs pairs = one_each(call) ? compare_pairs(evidence.run, call) : Pairs();
         if (!pairs.differ.empty()) {
             judge_pairs(evidence.run, call, pairs, finding);
-        } else if (!judge_sums(evidence.run, call, finding)) {
+        } else if (const size_t told =
+                       judge_sums(evidence.run, whole_calls_from(evidence.run, std::span(calls).subspan(i)), finding)) {
+            explains = told;
+        } else {
             continue;
         }
         std::vector<uint32_t> nodes;
         for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
             const WaitNode& node = evidence.graph.nodes[index];
             if (node.kind == WaitKind::kCollective && node.communicator == call.communicator &&
-                node.sequence == call.sequence) {
+                node.sequence >= call.sequence && node.sequence < call.sequence + explains) {
                 nodes.push_back(index);
                 explained.nodes[index] = true;
             }

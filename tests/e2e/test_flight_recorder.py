@@ -194,6 +194,19 @@ class Verdicts(Dumps):
         job.call(0, "0", "all_to_all", [[12]], [[9]], state="scheduled")
         self.check(job, "size_mismatch", [0], "send 30 elements and receive 27")
 
+    def test_a_member_that_left_out_an_all_to_all(self):
+        """Experts pass other sizes in each call, and what all send is what all receive: so it is, behind the call that
+        a rank left out, only if that rank's calls count as one later."""
+        job = self.trained(3)
+        sends = [[9, 5, 7], [4, 8, 3], [6, 1, 2], [2, 9, 9]]
+        receives = [[7, 7, 7], [5, 5, 5], [1, 4, 4], [9, 9, 2]]
+        for number in range(3):
+            for rank in job.ranks:
+                call = number + 1 if rank == 1 else number  # rank 1 left out the first
+                job.call(rank, "0", "all_to_all", [[sends[call][rank]]], [[receives[call][rank]]])
+        self.check(job, "size_mismatch", [1], "left out a call before all_to_all #11 on", confidence="likely")
+        self.assertEqual(len(self.diagnose(job).json["findings"]), 1)
+
     def test_a_pair_whose_splits_disagree(self):
         """Schema 2.11 tells the splits. Totals that agree hide nothing, and no majority of even sizes is needed."""
         rows = [[4, 3, 9], [1, 7, 2], [5, 6, 8]]
