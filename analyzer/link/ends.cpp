@@ -253,8 +253,9 @@ class EndJudge {
             const uint32_t index = waiter.member.process;
             const bool gave_up = gave_up_a_wait(waiter);
             const bool by_monitor = confirmed && ended_by_monitor(process(index));
-            const bool to_the_end = waiter.age_ns > longest_ns / 2 || killed_one_by_one(node, waiter);
-            if (!to_the_end || !(for_others || gave_up || by_monitor)) {
+            const bool one_by_one = killed_one_by_one(node, waiter);
+            const bool to_the_end = waiter.age_ns > longest_ns / 2 || one_by_one;
+            if (!to_the_end || !(for_others || gave_up || by_monitor || one_by_one)) {
                 continue;
             }
             if (!confirmed && process(index).liveness == Liveness::kKilled && ended_alone(index)) {
