@@ -10,6 +10,21 @@
 #include "run_text.h"
 
 namespace titan::analyzer {
+namespace {
+
+// "send", or "send to rank 3" where the peer is the difference; of another rank "send (rank 1 to rank 2)".
+std::string call_with_peer(const Run& run, const Process& process, const CallSignature& call, bool tells_peer,
+                           bool is_sibling) {
+    const uint32_t communicator = call.row == kNoIndex ? kNoIndex : process.members[call.row].communicator;
+    const bool is_message = format::class_of(call.kind) == format::OpClass::p2p && communicator != kNoIndex;
+    const int peer = tells_peer && is_message ? run.global_rank(run.communicators[communicator], call.peer) : -1;
+    const std::string path = fmt::format("{} rank {}", call.kind == OpKind::kSend ? "to" : "from", peer);
+    return peer < 0     ? op_text(call.kind)
+           : is_sibling ? fmt::format("{} (rank {} {})", op_text(call.kind), process.rank, path)
+                        : fmt::format("{} {}", op_text(call.kind), path);
+}
+
+}  // namespace
 
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding) {
     // If streams are recorded, we know more than the order of calls: a certain finding needs no tie-break.
@@ -32,8 +47,11 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
         return false;
     }
     const Process& process = evidence.run.processes[odd->process];
-    const std::string made = op_text(process.history[odd->place].kind);
-    const std::string expected = op_text(odd->instead.front().kind);
+    const Process& like = odd->siblings.empty() ? process : *evidence.process_of_rank[odd->siblings.front()];
+    const bool same_op = process.history[odd->place].kind == odd->instead.front().kind;
+    const std::string made = call_with_peer(evidence.run, process, process.history[odd->place], same_op, false);
+    const std::string expected =
+        call_with_peer(evidence.run, like, odd->instead.front(), same_op, !odd->siblings.empty());
     const auto did = [&]() {
         switch (odd->or_extra ? EditKind::kChanged : odd->kind) {
             case EditKind::kMissing: return fmt::format("left out {} and called {}", expected, made);

@@ -1,13 +1,11 @@
 #include "expected.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <span>
 #include <tuple>
 
+#include "alignment.h"
 #include "call_order.h"
-#include "layout.h"
 #include "replays.h"
 
 namespace titan::analyzer {
@@ -18,7 +16,6 @@ constexpr size_t kMinContext = 3;
 constexpr size_t kShortContext = 2;
 constexpr size_t kShortSeen = 3;
 constexpr size_t kMaxContext = 64;
-constexpr size_t kLeftOut = 8;  // the sends and receives of a group, for instance
 
 // The newest places of the history that are wanted, in order. What was captured runs later, with calls of its own.
 template <typename Wanted>
@@ -31,53 +28,6 @@ std::vector<uint32_t> newest_places(const History& history, Wanted&& is_wanted) 
     }
     std::reverse(places.begin(), places.end());
     return places;
-}
-
-// Calls that a rank made and calls that it should have made, from the first on that differs: its i-th and their j-th
-// are equal; none where one of the two has ended.
-using Same = std::function<std::optional<bool>(size_t i, size_t j)>;
-
-// How far the two agree from one's i-th and the other's j-th on.
-struct Agreement {
-    size_t compared = 0;
-    size_t equal = 0;
-    bool all() const { return compared > 0 && equal == compared; }
-};
-
-Agreement agreement(const Same& same, size_t i, size_t j) {
-    constexpr size_t kLookahead = 32;
-    Agreement agreement;
-    for (size_t k = 0; k < kLookahead; ++k) {
-        const auto equal = same(i + k, j + k);
-        if (!equal) {
-            break;
-        }
-        ++agreement.compared;
-        agreement.equal += *equal ? 1 : 0;
-    }
-    return agreement;
-}
-
-bool are_swapped(const Same& same) {
-    const Agreement after = agreement(same, 2, 2);
-    return same(0, 1) == true && same(1, 0) == true && after.equal == after.compared;
-}
-
-// `left_out`: as many calls may be missing.
-void tell_kind(const Same& same, size_t left_out, Edit& edit) {
-    const bool changed = agreement(same, 1, 1).all();
-    const bool swapped = are_swapped(same);
-    const bool missing = agreement(same, 0, left_out).all();
-    const bool extra = agreement(same, 1, 0).all();
-    edit.kind = changed || !(swapped || missing || extra) ? EditKind::kChanged
-                : swapped                                 ? EditKind::kSwapped
-                : missing                                 ? EditKind::kMissing
-                                                          : EditKind::kExtra;
-    // Several may be too many, such as the sends and receives of a group.
-    for (size_t calls = 1; edit.kind == EditKind::kMissing && calls <= kLeftOut; ++calls) {
-        edit.or_extra |= agreement(same, calls, 0).all();
-    }
-    edit.is_told = changed || swapped || missing || extra;
 }
 
 }  // namespace
@@ -367,145 +317,6 @@ Edit edit_beside(const Run& run, MemberRef suspect, MemberRef reference, uint64_
 
 namespace {
 
-constexpr size_t kMostSiblings = 4;  // more of one role add nothing
-
-// A call, without what differs between ranks of one role.
-struct Token {
-    uint32_t place;
-    uint32_t group;
-    OpKind kind;
-    int32_t offset;  // distance of the peer, in communicator ranks
-    bool operator==(const Token& other) const {
-        return group == other.group && kind == other.kind && offset == other.offset;
-    }
-};
-
-// What the calls of ranks with the same role have in common.
-class Comparison {
-  public:
-    explicit Comparison(const Run& run) : run_(run) {
-        std::map<std::pair<std::string, int32_t>, uint32_t> roles;
-        for (const Communicator& communicator : run.communicators) {
-            const auto next = static_cast<uint32_t>(roles.size() + 1);
-            group_.push_back(roles.try_emplace({role_text(communicator), communicator.size}, next).first->second);
-        }
-        for (uint32_t index = 0; index < run.processes.size(); ++index) {
-            with_role_[role_of(run.processes[index])].push_back(index);
-        }
-    }
-
-    std::vector<Token> tokens_from(const Process& process, uint32_t first_place) const {
-        std::vector<Token> tokens;
-        const History& history = process.history;
-        for (uint32_t place = first_place; place < history.size(); ++place) {
-            const CallSignature& call = history[place];
-            const bool p2p = format::class_of(call.kind) == format::OpClass::p2p;
-            if (call.captured || !format::moves_data(call.kind) || group_of(process, call.row) == 0) {
-                continue;
-            }
-            const Member& member = process.members[call.row];
-            const int32_t size = std::max(member.size, 1);
-            tokens.push_back(
-                {place, group_of(process, call.row), call.kind, p2p ? (call.peer - member.rank + size) % size : 0});
-        }
-        return tokens;
-    }
-
-    // Ranks in the same place of the grid but for the data-parallel axis: they make the same calls.
-    std::vector<uint32_t> siblings_of(uint32_t index) const {
-        std::vector<uint32_t> siblings;
-        for (const uint32_t other : with_role_.at(role_of(run_.processes[index]))) {
-            if (other != index && siblings.size() < kMostSiblings) {
-                siblings.push_back(other);
-            }
-        }
-        return siblings;
-    }
-
-    // Places in both histories from which on the two can be laid side by side.
-    std::optional<std::pair<uint32_t, uint32_t>> common_start(const Process& a, const Process& b) const {
-        if (a.overwritten == 0 && b.overwritten == 0) {
-            return std::pair{0U, 0U};
-        }
-        std::optional<std::pair<uint32_t, uint32_t>> start;
-        for (const Member& one : a.members) {
-            for (const Member& other : b.members) {
-                const bool same = one.communicator == other.communicator && one.communicator != kNoIndex;
-                if (!same || one.call_log.empty() || other.call_log.empty()) {
-                    continue;
-                }
-                const uint64_t first = std::max(one.call_log.first(), other.call_log.first());
-                const auto here = one.call_log.find(first);
-                const auto there = other.call_log.find(first);
-                if (here && there && (!start || *here < start->first)) {
-                    start = std::pair{*here, *there};
-                }
-            }
-        }
-        return start;
-    }
-
-  private:
-    using Role = std::pair<std::vector<uint32_t>, int32_t>;  // groups, stage
-
-    uint32_t group_of(const Process& process, uint32_t row) const {
-        const uint32_t communicator = row == kNoIndex ? kNoIndex : process.members[row].communicator;
-        return communicator == kNoIndex ? 0 : group_[communicator];
-    }
-
-    Role role_of(const Process& process) const {
-        std::vector<uint32_t> groups;
-        for (uint32_t row = 0; row < process.members.size(); ++row) {
-            groups.push_back(group_of(process, row));
-        }
-        std::sort(groups.begin(), groups.end());
-        return {std::move(groups), stage_of(run_, process.rank)};
-    }
-
-    const Run& run_;
-    std::vector<uint32_t> group_;  // index: communicator; those of one role have one number
-    std::map<Role, std::vector<uint32_t>> with_role_;
-};
-
-// All siblings agree with each other, and none with this rank.
-std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& comparison, uint32_t index) {
-    constexpr size_t kLeastSiblings = 2;
-    const Process& process = run.processes[index];
-    const std::vector<uint32_t> siblings = comparison.siblings_of(index);
-    if (siblings.size() < kLeastSiblings) {
-        return std::nullopt;
-    }
-    Edit edit;
-    for (const uint32_t sibling : siblings) {
-        const Process& other = run.processes[sibling];
-        const auto start = comparison.common_start(process, other);
-        if (!start) {
-            return std::nullopt;
-        }
-        const std::vector<Token> mine = comparison.tokens_from(process, start->first);
-        const std::vector<Token> theirs = comparison.tokens_from(other, start->second);
-        const auto [own, others] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
-        const bool ends = own == mine.end() || others == theirs.end();
-        if (ends || (edit.place != kNoIndex && edit.place != own->place)) {
-            return std::nullopt;
-        }
-        edit.place = own->place;
-        edit.siblings.push_back(other.rank);
-        if (edit.instead.empty()) {
-            edit.instead.push_back(other.history[others->place]);
-            const std::span left(own, mine.end());
-            const std::span left_there(others, theirs.end());
-            tell_kind(
-                [&](size_t i, size_t j) {
-                    return i < left.size() && j < left_there.size() ? std::optional(left[i] == left_there[j])
-                                                                    : std::nullopt;
-                },
-                1, edit);
-        }
-    }
-    return edit;
-}
-
 // The newest of its calls on these communicators, or on others of their roles, that is clearly another one than always
 // before.
 std::optional<Edit> edit_of_own_past(const Run& run, const std::vector<uint32_t>& communicators, uint32_t index) {
@@ -532,22 +343,6 @@ std::optional<Edit> edit_of_own_past(const Run& run, const std::vector<uint32_t>
 }
 
 }  // namespace
-
-std::vector<Edit> edits_beside_siblings(const Run& run) {
-    constexpr size_t kMostRanks = 1024;
-    std::vector<Edit> edits;
-    if (run.processes.size() > kMostRanks) {
-        return edits;
-    }
-    const Comparison comparison(run);
-    for (uint32_t index = 0; index < run.processes.size(); ++index) {
-        if (auto edit = edit_beside_siblings(run, comparison, index)) {
-            edit->process = index;
-            edits.push_back(*std::move(edit));
-        }
-    }
-    return edits;
-}
 
 std::optional<Edit> only_edit_of_own_past(const Run& run, const std::vector<int>& ranks,
                                           const std::vector<uint32_t>& communicators) {
