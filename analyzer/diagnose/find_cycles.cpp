@@ -361,23 +361,34 @@ void add_crossing(const Evidence& evidence, Explained& explained, std::vector<Fi
                              node_fact(evidence.run, evidence.graph.nodes[nodes[0]]),
                              node_fact(evidence.run, evidence.graph.nodes[nodes[1]]), ranks_fact(held[0]));
     evidence.show_waits(both, finding);
-    depends_on(finding, Unknown::kStreamsOfCalls);
+    depends_on(finding, evidence.run.process(first_in[0].front()).sees.streams ? Unknown::kWaitsOfStreams
+                                                                               : Unknown::kStreamsOfCalls);
     choose_culprits(evidence, cycle, held, both, finding);
     tell_cycle(evidence, explained, findings, both, std::move(finding));
 }
 
-// A call that all have issued, on streams of which nothing is known.
+// A call that all have issued.
 bool may_cross(const Evidence& evidence, const Explained& explained, uint32_t index) {
     const WaitNode& node = evidence.graph.nodes[index];
-    return node.kind == WaitKind::kCollective && evidence.hang_of[index] == Hang::kByTime && node.absent.empty() &&
+    return node.kind != WaitKind::kCreation && evidence.hang_of[index] == Hang::kByTime && node.absent.empty() &&
            !explained.nodes[index] && !explained.in_cycle.contains(index);
+}
+
+// Nothing shows whether the call waits for others of its process. Messages may run side by side, unless their GPU shows
+// which of them it has come to.
+bool may_wait_for_others_of(const Process& process, const WaitNode& node, const Entry& call) {
+    return !process.sees.streams ? node.kind == WaitKind::kCollective
+                                 : !process.streams_seen.waits_since(call.entered_ns) &&
+                                       (node.kind == WaitKind::kCollective || call.device != DeviceState::kUnknown);
 }
 
 void find_crossings(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     std::map<uint32_t, std::map<uint32_t, const Waiter*>> calls;  // process -> node
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
-            if (waiter.entry != nullptr && !evidence.run.process(waiter.member).sees.streams &&
+            if (waiter.entry != nullptr &&
+                may_wait_for_others_of(evidence.run.process(waiter.member), evidence.graph.nodes[index],
+                                       *waiter.entry) &&
                 may_cross(evidence, explained, index)) {
                 calls[waiter.member.process].try_emplace(index, &waiter);
             }
@@ -388,7 +399,10 @@ void find_crossings(const Evidence& evidence, Explained& explained, std::vector<
         for (auto a = nodes.begin(); a != nodes.end(); ++a) {
             for (auto b = std::next(a); b != nodes.end(); ++b) {
                 const bool is_first = a->second->entry < b->second->entry;
-                pairs[{a->first, b->first}][is_first ? 0 : 1].push_back(a->second->member);
+                const Entry& second = is_first ? *b->second->entry : *a->second->entry;
+                if (second.device != DeviceState::kStarted) {  // else it waited for no other
+                    pairs[{a->first, b->first}][is_first ? 0 : 1].push_back(a->second->member);
+                }
             }
         }
     }

@@ -8,7 +8,6 @@
 #include "rank_state.h"
 #include "refused_calls.h"
 #include "run_text.h"
-#include "run_text.h"
 #include "uncertainty.h"
 #include "unknowns.h"
 #include "witnessed_ends.h"
