@@ -14,6 +14,7 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMostSiblings = 4;   // more of one role add nothing
+constexpr size_t kLeastAgreed = 6;    // calls: of ranks that agree in fewer one may be another stage
 constexpr uint32_t kMostDistant = 4;  // stages
 
 // A call, without what differs between ranks of one role.
@@ -147,6 +148,7 @@ std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& compa
     if (siblings.size() < kLeastSiblings) {
         return std::nullopt;
     }
+    const bool may_be_stages = stage_of(run, process.rank) < 0;  // of a pipeline that nothing names
     Edit edit;
     for (const uint32_t sibling : siblings) {
         const Process& other = run.processes[sibling];
@@ -158,14 +160,17 @@ std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& compa
         const std::vector<Token> theirs = comparison.tokens_from(other, start->second);
         const auto [own, others] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
         const bool ends = own == mine.end() || others == theirs.end();
-        if (ends || (edit.place != kNoIndex && edit.place != own->place)) {
+        const Same same = same_from(std::span(own, mine.end()), std::span(others, theirs.end()));
+        const auto agreed = static_cast<size_t>(own - mine.begin());
+        if (ends || (edit.place != kNoIndex && edit.place != own->place) ||
+            (may_be_stages && agreed + agreed_after(same) < kLeastAgreed)) {
             return std::nullopt;
         }
         edit.place = own->place;
         edit.siblings.push_back(other.rank);
         if (edit.instead.empty()) {
             edit.instead.push_back(other.history[others->place]);
-            tell_kind(same_from(std::span(own, mine.end()), std::span(others, theirs.end())), 1, edit);
+            tell_kind(same, 1, edit);
         }
     }
     return edit;
@@ -185,7 +190,6 @@ bool follow_elsewhere(const std::vector<Token>& tokens, const Token& first, cons
 // which a rank differs from others that agree. All of them count their calls from the start of the job. Of two stages
 // the odd one does what it never did before.
 std::optional<Edit> edit_beside_stages(const Run& run, const Comparison& comparison, uint32_t index) {
-    constexpr size_t kLeastAgreed = 6;
     const Process& process = run.processes[index];
     Edit edit;
     std::optional<Token> expected;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "alignment.h"
@@ -317,6 +318,28 @@ Edit edit_beside(const Run& run, MemberRef suspect, MemberRef reference, uint64_
 
 namespace {
 
+// Behind this place come calls that the record has not had before: the beginning of the step before is lost, and with
+// it what the rank usually does here.
+bool is_new_to_record(const Process& process, uint32_t place) {
+    if (process.overwritten == 0) {
+        return false;
+    }
+    std::set<std::tuple<uint32_t, OpKind, int32_t>> before;
+    const auto key = [&](uint32_t at) {
+        const CallSignature& call = process.history[at];
+        return std::tuple(call.row, call.kind, call.peer);
+    };
+    for (uint32_t at = 0; at < place; ++at) {
+        before.insert(key(at));
+    }
+    for (uint32_t at = place + 1; at < process.history.size(); ++at) {
+        if (format::moves_data(process.history[at].kind) && !before.contains(key(at)) && key(at) != key(place)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // The newest of its calls on these communicators, or on others of their roles, that is clearly another one than always
 // before.
 std::optional<Edit> edit_of_own_past(const Run& run, const std::vector<uint32_t>& communicators, uint32_t index) {
@@ -334,7 +357,8 @@ std::optional<Edit> edit_of_own_past(const Run& run, const std::vector<uint32_t>
                         return format::moves_data(call.kind) && call.row != kNoIndex && is_compared[call.row];
                     }));
     for (size_t i = past.size(); i-- > 1 && past.size() - i <= kLookedAt;) {
-        if (auto edit = past.edit_at(i); edit && edit->context >= kLeastContext) {
+        if (auto edit = past.edit_at(i);
+            edit && edit->context >= kLeastContext && !is_new_to_record(process, edit->place)) {
             edit->process = index;
             return edit;
         }
