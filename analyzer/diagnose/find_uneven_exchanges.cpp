@@ -334,6 +334,14 @@ void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::
                 explained.nodes[index] = true;
             }
         }
+        // A call that the rank made elsewhere instead tells more.
+        const auto surer = std::find_if(findings.begin(), findings.end(), [&](const Finding& other) {
+            return other.ranks == finding.ranks && other.confidence > finding.confidence;
+        });
+        if (surer != findings.end()) {
+            surer->evidence.push_back(finding.summary);
+            continue;
+        }
         evidence.add_victims(nodes, finding);
         finding.hangs = !nodes.empty();
         findings.push_back(std::move(finding));

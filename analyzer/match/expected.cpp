@@ -318,8 +318,8 @@ Edit edit_beside(const Run& run, MemberRef suspect, MemberRef reference, uint64_
 
 namespace {
 
-// Behind this place come calls that the record has not had before: the beginning of the step before is lost, and with
-// it what the rank usually does here.
+// A usual call, behind which come others that the record has not had before: the beginning of the step before is lost,
+// and with it what the rank usually does here.
 bool is_new_to_record(const Process& process, uint32_t place) {
     if (process.overwritten == 0) {
         return false;
@@ -332,8 +332,8 @@ bool is_new_to_record(const Process& process, uint32_t place) {
     for (uint32_t at = 0; at < place; ++at) {
         before.insert(key(at));
     }
-    for (uint32_t at = place + 1; at < process.history.size(); ++at) {
-        if (format::moves_data(process.history[at].kind) && !before.contains(key(at)) && key(at) != key(place)) {
+    for (uint32_t at = place + 1; at < process.history.size() && before.contains(key(place)); ++at) {
+        if (format::moves_data(process.history[at].kind) && !before.contains(key(at))) {
             return true;
         }
     }

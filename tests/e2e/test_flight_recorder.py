@@ -207,6 +207,21 @@ class Verdicts(Dumps):
         self.check(job, "size_mismatch", [1], "left out a call before all_to_all #11 on", confidence="likely")
         self.assertEqual(len(self.diagnose(job).json["findings"]), 1)
 
+    def test_an_all_to_all_made_on_another_group_is_one_mistake(self):
+        job = self.trained(3)
+        job.group("1", "experts", range(3))
+        sends = [[9, 5, 7], [4, 8, 3], [6, 1, 2], [2, 9, 9]]
+        receives = [[7, 7, 7], [5, 5, 5], [1, 4, 4], [9, 9, 2]]
+        job.call(1, "0", "all_to_all", [[sends[0][1]]], [[receives[0][1]]], state="scheduled")
+        for number in range(3):
+            for rank in job.ranks:
+                call = number + 1 if rank == 1 else number
+                job.call(rank, "1", "all_to_all", [[sends[call][rank]]], [[receives[call][rank]]])
+        job.everywhere("0", "all_reduce", [[1024]], without=(1,), state="scheduled")
+        findings = self.check(job, "op_mismatch", [1], "left out a call before all_to_all #1 on experts",
+                              confidence="certain").json["findings"]
+        self.assertEqual(len(findings), 1)
+
     def test_a_pair_whose_splits_disagree(self):
         """Schema 2.11 tells the splits. Totals that agree hide nothing, and no majority of even sizes is needed."""
         rows = [[4, 3, 9], [1, 7, 2], [5, 6, 8]]
