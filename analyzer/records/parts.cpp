@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "bandwidth.h"
@@ -90,6 +91,9 @@ class PartReader : public RecordVisitor {
         call.on_gpu = on_gpu;
         call.step = raw.step;
         call.begin_ns = record.of.realtime_ns(raw.entered_ticks);
+        if (raw.gpu_finished_ticks != 0) {
+            ends_.emplace_back(call.begin_ns, record.of.realtime_ns(raw.gpu_finished_ticks));
+        }
         if (from_ticks != 0 && from_ticks < to_ticks) {
             call.took_ns = static_cast<double>(record.of.image().clock().span_ns(from_ticks, to_ticks));
         }
@@ -158,9 +162,42 @@ class PartReader : public RecordVisitor {
             calls.push_back(static_cast<double>(steps[i].first_call - steps[i - 1].first_call));
         }
         const std::string name = period_name(static_cast<size_t>(median_of(std::move(calls))));
+        const std::vector<double> lengths_ns = lengths_on_gpu(steps);
         for (size_t i = std::min(steps.size(), static_cast<size_t>(wanted_.skip)); i < steps.size(); ++i) {
-            tell({PartKind::kStep, name, steps[i].begin_ns, static_cast<double>(steps[i].length_ns())});
+            const double length_ns = lengths_ns.empty() ? static_cast<double>(steps[i].length_ns()) : lengths_ns[i];
+            if (length_ns != 0) {
+                tell({PartKind::kStep, name, steps[i].begin_ns, length_ns});
+            }
         }
+    }
+
+    // From the end of the last call of one step on the GPU to that of the next one: a host that runs ahead issues the
+    // newest steps in no time. 0 before the first end and behind the last; a step whose end was not seen takes its
+    // share of the time between its neighbours. Empty where fewer than two ends were seen.
+    std::vector<double> lengths_on_gpu(const std::vector<StepProfile>& steps) const {
+        std::vector<int64_t> ended_ns(steps.size(), 0);
+        for (const auto& [entered_ns, end_ns] : ends_) {
+            const auto after = std::upper_bound(steps.begin(), steps.end(), entered_ns,
+                                                [](int64_t ns, const StepProfile& step) { return ns < step.begin_ns; });
+            if (after != steps.begin() && entered_ns < std::prev(after)->end_ns) {
+                int64_t& newest_ns = ended_ns[static_cast<size_t>(after - steps.begin()) - 1];
+                newest_ns = std::max(newest_ns, end_ns);
+            }
+        }
+        std::vector<double> lengths_ns(steps.size(), 0);
+        std::optional<size_t> before;
+        bool any = false;
+        for (size_t i = 0; i < steps.size(); ++i) {
+            if (ended_ns[i] == 0 || (before && ended_ns[i] <= ended_ns[*before])) {
+                continue;
+            }
+            for (size_t k = before.value_or(i) + 1; before && k <= i; ++k) {
+                lengths_ns[k] = static_cast<double>(ended_ns[i] - ended_ns[*before]) / static_cast<double>(i - *before);
+                any = true;
+            }
+            before = i;
+        }
+        return any ? lengths_ns : std::vector<double>();
     }
 
     // Of PyTorch's recorder, which has no steps: what lies between two equal calls.
@@ -246,10 +283,11 @@ class PartReader : public RecordVisitor {
     uint64_t summed_until_ = 0;  // calls before this ticket are told as sums
     int64_t first_step_ = 0;
     int64_t step_ = -1;
-    uint64_t first_begun_ticks_ = 0;   // of the first step, 0 none yet
-    uint64_t begun_ticks_ = 0;         // of the newest step, likewise
-    std::vector<uint64_t> shapes_;     // of PyTorch's calls
-    std::vector<int64_t> entered_ns_;  // likewise
+    uint64_t first_begun_ticks_ = 0;                 // of the first step, 0 none yet
+    uint64_t begun_ticks_ = 0;                       // of the newest step, likewise
+    std::vector<std::pair<int64_t, int64_t>> ends_;  // of calls: when the host made them, and their end on the GPU
+    std::vector<uint64_t> shapes_;                   // of PyTorch's calls
+    std::vector<int64_t> entered_ns_;                // likewise
 };
 
 }  // namespace

@@ -137,9 +137,16 @@ class Summary(harness.Case):
                          r"MFU [0-9.]+% of 0.5 TFLOPS a GPU\n")
 
     def test_unmarked_steps(self):
-        """A program that marks nothing: its calls repeat, and a step begins with those of its largest communicator."""
+        """A program that marks nothing: its calls repeat, and a step begins with those of its largest communicator. It
+        lasts from end to end on the GPU, where these are seen: a host may run ahead."""
+        for method in "off", "writes":
+            with self.subTest(method=method):
+                self.place = self.new_place()
+                self.check_unmarked(method)
+
+    def check_unmarked(self, method):
         self.place.sim("--ranks", "4", "--tp", "2", "--steps", "9", "--unmarked", "--checkpoint-every", "0",
-                       TITANTRACE_DUMP_ON="exit")
+                       TITANTRACE_DUMP_ON="exit", TITANTRACE_GPU_PROGRESS=method)
         calls = collections.defaultdict(list)
         for call in self.place.show(self.place.dumps):
             if call["op"] in ("all_reduce", "all_gather", "reduce_scatter"):
@@ -150,11 +157,20 @@ class Summary(harness.Case):
         row = rows["step", f"period of {of_a_step} calls"]
         durations = {}
         for rank, of_rank in calls.items():
-            begun = [call["entered_realtime_ns"] for call in of_rank if call["communicator_name"] == "world"]
-            durations[rank] = [later - earlier for earlier, later in zip(begun, begun[1:])]
+            first, last = of_rank[0], of_rank[-1]
+            tick_ns = ((last["entered_realtime_ns"] - first["entered_realtime_ns"]) /
+                       (last["entered_ticks"] - first["entered_ticks"]))
+            begun = [call["entered_ticks"] for call in of_rank if call["communicator_name"] == "world"]
+            if method == "off":
+                moments = begun
+            else:
+                moments = [max(call["gpu_finished_ticks"] for call in of_rank if since <= call["entered_ticks"] < until)
+                           for since, until in zip(begun, begun[1:])]
+            durations[rank] = [(later - earlier) * tick_ns for earlier, later in zip(moments, moments[1:])]
         self.check(row, durations)
         self.assertGreater(rows["job", "throughput"]["steps_per_s"], 0)
-        self.assertEqual(self.rows("--skip-steps", "3")["step", row["name"]]["count"], row["count"] - 4 * 3)
+        left_out = 3 if method == "off" else 2  # the first has no end before it
+        self.assertEqual(self.rows("--skip-steps", "3")["step", row["name"]]["count"], row["count"] - 4 * left_out)
 
     def test_calls(self):
         for method in "timing", "writes", "off":

@@ -78,6 +78,7 @@ def make_few(synth: str, directory: str):
         os.remove(path)
     write(Stopped(3), directory, "stopped")
     write(Twins(54), directory, "twins")
+    write(generate.NewJob(285518140), directory, "ahead")  # marks nothing, and waits for its GPU every tenth step
     for seed, family, fault in ((1, "moe", "slow_cpu"), (2, "megatron_1f1b", "last_stage"), (3, "fsdp2", "loader")):
         generate.make((directory, generate.NewJob, seed, family, fault, True))
 

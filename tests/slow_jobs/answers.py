@@ -51,9 +51,9 @@ def as_written(match: tuple, wanted_ms: float) -> bool:
     return abs(ms_of(match) - wanted_ms) <= 0.51 * digit
 
 
-def near(a: float, b: float, ahead: float = 0) -> bool:
+def near(a: float, b: float) -> bool:
     """Of steps that are seen elsewhere: from marker to marker, the newest one too."""
-    return abs(a - b) <= (0.1 + ahead) * max(a, b)
+    return abs(a - b) <= 0.1 * max(a, b)
 
 
 def equal(a: float, b: float) -> bool:
@@ -164,17 +164,6 @@ class Answers:
         if slow and not listed:
             self.complain("stragglers", "nothing, and the verdict has a slow finding")
 
-    def share_ahead(self) -> float:
-        """A program without marked steps has the steps of its host's calls. The share of these that the host may have
-        issued before the GPU came to them, when the record ends: their time is not in the mean of a summary."""
-        step = self.slow["step"] or {}
-        path = os.path.join(self.place, "truth.json")
-        if step.get("source") != "period" or not os.path.exists(path):
-            return 0
-        with open(path) as file:
-            truth = json.load(file)
-        return (truth["job"]["style"]["sync_every"] - 1) / step["steps"]
-
     def step_is_one(self):
         step = (self.slow["step"] or {}).get("ms")
         # What began in the middle is told by the steps since then.
@@ -189,14 +178,13 @@ class Answers:
                         self.complain(said.name, "a step of %g ms, stragglers --json has %s" % (ms_of(match), lengths))
         if step is None:
             return
-        ahead = self.share_ahead()
         for name, found in (("steps of stragglers --json", (self.slow["steps"] or {}).get("length_ns")),
                             ("lateness of the page", self.page["lateness"].get("length_ns")
                              if self.page["lateness"].get("steps") else None)):
             if found is not None and not equal(found * 1e-6, step):
                 self.complain(name, "a step of %.3f ms, stragglers has %.3f" % (found * 1e-6, step))
         for row in self.rows:
-            if row["kind"] == "job" and not near(row["step_ns"] * 1e-6, step, ahead):
+            if row["kind"] == "job" and not near(row["step_ns"] * 1e-6, step):
                 self.complain("summary", "a step of %.3f ms, stragglers has %.3f" % (row["step_ns"] * 1e-6, step))
         if self.compare and self.compare.status in (0, 1):
             compared = json.loads(self.compare.text)
@@ -209,7 +197,7 @@ class Answers:
                                 for one in [1 + change if told.group(2) == " times" else 100 * abs(change)]):
                 self.complain("compare", "'%s', its rows have %s" % (told.group(0), changes))
             for row in compared["steps"]:
-                if row["compared"] == "mean_step" and not near(row["b_ns"] * 1e-6, step, ahead):
+                if row["compared"] == "mean_step" and not near(row["b_ns"] * 1e-6, step):
                     self.complain("compare", "a mean step of %.3f ms, stragglers has %.3f" % (
                         row["b_ns"] * 1e-6, step))
 
