@@ -65,6 +65,41 @@ SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNo
     return issued == back ? SkipVerdict::kSkipped : missing == back ? SkipVerdict::kWaiterIsOdd : SkipVerdict::kNo;
 }
 
+// Messages of a pair that a member has made, nothing where the record does not count them.
+std::optional<uint64_t> messages_made(const Member& member, bool sends, int32_t peer) {
+    return !member.p2p_counted ? std::nullopt
+                               : std::optional(sends ? member.sent_to(peer) : member.received_from(peer));
+}
+
+// Pairs of the same places in sibling communicators have all exchanged one number of messages: of this pair, the side
+// with another number is the wrong one.
+SkipVerdict odd_beside_pairs(const Run& run, MemberRef absent, const WaitNode& node, const Waiter& waiter) {
+    const bool waiter_sends = node.source == run.member(waiter.member).rank;
+    const int32_t source = node.source, target = node.target;
+    std::optional<uint64_t> usual;
+    for (uint32_t index = 0; index < run.communicators.size(); ++index) {
+        const Communicator& other = run.communicators[index];
+        if (index == node.communicator || !are_siblings(run, node.communicator, index) ||
+            other.by_rank.size() <= static_cast<size_t>(std::max(source, target))) {
+            continue;
+        }
+        const MemberRef from = other.by_rank[static_cast<size_t>(source)];
+        const MemberRef to = other.by_rank[static_cast<size_t>(target)];
+        const auto sent = from.known() ? messages_made(run.member(from), true, target) : std::nullopt;
+        if (!sent || !to.known() || sent != messages_made(run.member(to), false, source) ||
+            sent != usual.value_or(*sent)) {
+            return SkipVerdict::kNo;
+        }
+        usual = sent;
+    }
+    const auto issued = messages_made(run.member(waiter.member), waiter_sends, waiter_sends ? target : source);
+    const auto missing = messages_made(run.member(absent), !waiter_sends, waiter_sends ? source : target);
+    return !usual || issued == missing ? SkipVerdict::kNo
+           : usual == issued           ? SkipVerdict::kSkipped
+           : usual == missing          ? SkipVerdict::kWaiterIsOdd
+                                       : SkipVerdict::kNo;
+}
+
 // Did any of these processes make the call that is waited in?
 bool is_made_by_any(const Run& run, const std::vector<uint32_t>& processes, const WaitNode& node) {
     return std::any_of(processes.begin(), processes.end(), [&](uint32_t process) {
@@ -84,6 +119,11 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
     }
     if (!vote.is_tied()) {
         return is_made_by_any(run, vote.b_first, node) ? SkipVerdict::kNo : SkipVerdict::kWaiterIsOdd;
+    }
+    const SkipVerdict beside =
+        node.kind == WaitKind::kPointToPoint ? odd_beside_pairs(run, absent, node, waiter) : SkipVerdict::kNo;
+    if (beside != SkipVerdict::kNo) {
+        return beside;
     }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);

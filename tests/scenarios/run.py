@@ -7,6 +7,7 @@
   run.py --analyzer ... --set new --count 100 --floor                   the newer classes, which have their own numbers
   run.py --analyzer ... --keep /tmp/wrong                               keep the files of what is not right
   run.py --analyzer ... --floor                                         exit status 1 unless the floor is met
+  run.py --analyzer ... --again 650010439,650011250                     these cases: exit status 1 unless all are right
 
 A case is a number: --seed is the first one, and the same number gives the same files everywhere. The table counts by
 class: right, partly (the guilty rank is named, but not first or not alone), wrong, and how many of those not right were
@@ -176,6 +177,8 @@ def main() -> int:
                         help="exit status 1 unless enough are right, enough of these certain, and no certain is wrong")
     parser.add_argument("--raise-floor", action="store_true",
                         help="write into courage.json how many are certain and right, of classes where it is more")
+    parser.add_argument("--again", type=lambda text: [int(number) for number in text.split(",")], metavar="N,N",
+                        help="only the cases with these numbers; exit status 1 unless all are right")
     parser.add_argument("--marks", choices=["writes", "events", "4", "16"],
                         help="how the GPU is observed in all cases that are observed without times: a method, or under "
                         "a budget that gives writes to one step of 4 or 16 (default: the case draws it)")
@@ -190,7 +193,7 @@ def main() -> int:
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)
     scratch = tempfile.mkdtemp(prefix="scenarios.")
-    numbers = range(args.seed, args.seed + args.count)
+    numbers = args.again or range(args.seed, args.seed + args.count)
     names = args.only or faults.SETS[args.which]
     work = [(class_of(number, names), number, os.path.abspath(args.analyzer), args.keep, scratch)
             for number in numbers]
@@ -218,6 +221,8 @@ def main() -> int:
             json.dump(rows, file, indent=1)
     if args.raise_floor:
         courage.save(courage.raised(bold(rows), args.which, courage.load()))
+    if args.again:
+        return 0 if all(row["result"] == "right" for row in rows) else 1
     return floor(rows, args.which) if args.floor else 0
 
 
