@@ -37,6 +37,9 @@ uint64_t shape_of(uint64_t communicator_id, const Entry& entry) {
     return shape;
 }
 
+// Steps that wait to be told until the ends of calls are known: more of them come from a journal, which has no ends.
+constexpr size_t kMostHeld = 65'536;
+
 std::string period_name(size_t calls) { return fmt::format("period of {} calls", calls); }
 
 // A call of either recorder; times in nanoseconds of one clock.
@@ -51,6 +54,20 @@ struct Call {
     uint64_t calls = 1;  // as in Part
     uint64_t timed_calls = 1;
     double longest_ns = 0;
+};
+
+// A step as its host saw it. `step`, `in_steps`: as in Part.
+struct HostStep {
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    int64_t step = -1;
+    bool in_steps = false;
+};
+
+// From the end of the last call of one step on the GPU to that of the next one; `length_ns` 0: unknown.
+struct GpuStep {
+    double begin_ns = 0;
+    double length_ns = 0;
 };
 
 class PartReader : public RecordVisitor {
@@ -158,46 +175,32 @@ class PartReader : public RecordVisitor {
             return;
         }
         std::vector<double> calls;
-        for (size_t i = 1; i < steps.size(); ++i) {
-            calls.push_back(static_cast<double>(steps[i].first_call - steps[i - 1].first_call));
+        std::vector<HostStep> periods;
+        for (size_t i = 0; i < steps.size(); ++i) {
+            periods.push_back({steps[i].begin_ns, steps[i].end_ns});
+            if (i > 0) {
+                calls.push_back(static_cast<double>(steps[i].first_call - steps[i - 1].first_call));
+            }
         }
         const std::string name = period_name(static_cast<size_t>(median_of(std::move(calls))));
-        const std::vector<double> lengths_ns = lengths_on_gpu(steps);
+        const std::vector<GpuStep> on_gpu = on_gpu_of(periods);
         for (size_t i = std::min(steps.size(), static_cast<size_t>(wanted_.skip)); i < steps.size(); ++i) {
-            const double length_ns = lengths_ns.empty() ? static_cast<double>(steps[i].length_ns()) : lengths_ns[i];
-            if (length_ns != 0) {
-                tell({PartKind::kStep, name, steps[i].begin_ns, length_ns});
-            }
+            tell_step(name, periods[i], on_gpu.empty() ? nullptr : &on_gpu[i]);
         }
     }
 
-    // From the end of the last call of one step on the GPU to that of the next one: a host that runs ahead issues the
-    // newest steps in no time. 0 before the first end and behind the last; a step whose end was not seen takes its
-    // share of the time between its neighbours. Empty where fewer than two ends were seen.
-    std::vector<double> lengths_on_gpu(const std::vector<StepProfile>& steps) const {
-        std::vector<int64_t> ended_ns(steps.size(), 0);
-        for (const auto& [entered_ns, end_ns] : ends_) {
-            const auto after = std::upper_bound(steps.begin(), steps.end(), entered_ns,
-                                                [](int64_t ns, const StepProfile& step) { return ns < step.begin_ns; });
-            if (after != steps.begin() && entered_ns < std::prev(after)->end_ns) {
-                int64_t& newest_ns = ended_ns[static_cast<size_t>(after - steps.begin()) - 1];
-                newest_ns = std::max(newest_ns, end_ns);
-            }
+    // Marked steps, once the ends of their calls on the GPU are known. A host that runs ahead marks the newest steps in
+    // no time; steps before the first end that is on record are as the host marked them.
+    void add_marked_steps() {
+        std::vector<GpuStep> on_gpu = on_gpu_of(marked_);
+        const auto first =
+            std::find_if(on_gpu.begin(), on_gpu.end(), [](const GpuStep& one) { return one.length_ns != 0; });
+        const auto known = first - on_gpu.begin();
+        for (size_t i = 0; i < marked_.size(); ++i) {
+            const bool is_on_gpu = runs_ahead_ && static_cast<ptrdiff_t>(i) + 1 >= known;
+            tell_step(kMarkedStep, marked_[i], on_gpu.empty() || !is_on_gpu ? nullptr : &on_gpu[i]);
         }
-        std::vector<double> lengths_ns(steps.size(), 0);
-        std::optional<size_t> before;
-        bool any = false;
-        for (size_t i = 0; i < steps.size(); ++i) {
-            if (ended_ns[i] == 0 || (before && ended_ns[i] <= ended_ns[*before])) {
-                continue;
-            }
-            for (size_t k = before.value_or(i) + 1; before && k <= i; ++k) {
-                lengths_ns[k] = static_cast<double>(ended_ns[i] - ended_ns[*before]) / static_cast<double>(i - *before);
-                any = true;
-            }
-            before = i;
-        }
-        return any ? lengths_ns : std::vector<double>();
+        marked_.clear();
     }
 
     // Of PyTorch's recorder, which has no steps: what lies between two equal calls.
@@ -216,6 +219,49 @@ class PartReader : public RecordVisitor {
     }
 
   private:
+    // Of each step; the first whose end was seen has no end before it, and those behind the last are not over. A step
+    // whose end was not seen takes its share of the time between its neighbours. Empty where fewer than two ends were
+    // seen.
+    std::vector<GpuStep> on_gpu_of(const std::vector<HostStep>& steps) {
+        std::vector<int64_t> ended_ns(steps.size(), 0);
+        for (const auto& [entered_ns, end_ns] : ends_) {
+            const auto after = std::upper_bound(steps.begin(), steps.end(), entered_ns,
+                                                [](int64_t ns, const HostStep& step) { return ns < step.begin_ns; });
+            if (after != steps.begin() && entered_ns < std::prev(after)->end_ns) {
+                int64_t& newest_ns = ended_ns[static_cast<size_t>(after - steps.begin()) - 1];
+                newest_ns = std::max(newest_ns, end_ns);
+                runs_ahead_ |= after != steps.end() && end_ns > after->end_ns;
+            }
+        }
+        std::vector<GpuStep> on_gpu(steps.size());
+        std::optional<size_t> before;
+        bool any = false;
+        for (size_t i = 0; i < steps.size(); ++i) {
+            if (ended_ns[i] == 0 || (before && ended_ns[i] <= ended_ns[*before])) {
+                continue;
+            }
+            for (size_t k = before.value_or(i) + 1; before && k <= i; ++k) {
+                const double each_ns =
+                    static_cast<double>(ended_ns[i] - ended_ns[*before]) / static_cast<double>(i - *before);
+                on_gpu[k] = {static_cast<double>(ended_ns[*before]) + each_ns * static_cast<double>(k - *before - 1),
+                             each_ns};
+                any = true;
+            }
+            before = i;
+        }
+        return any ? on_gpu : std::vector<GpuStep>();
+    }
+
+    void tell_step(const std::string& name, const HostStep& step, const GpuStep* on_gpu) const {
+        if (on_gpu == nullptr) {
+            tell({PartKind::kStep, name, step.begin_ns, static_cast<double>(step.end_ns - step.begin_ns)}, step.step,
+                 step.in_steps);
+        } else if (on_gpu->length_ns != 0) {
+            tell({PartKind::kStep, name, static_cast<int64_t>(on_gpu->begin_ns), on_gpu->length_ns}, step.step,
+                 step.in_steps);
+        }
+    }
+
     void tell(Part part, int64_t step = -1, bool in_steps = false) const {
         part.role = role_;
         part.step = step;
@@ -225,7 +271,13 @@ class PartReader : public RecordVisitor {
 
     void begin_step(int64_t number, uint64_t ticks, const ProcessRecords& of) {
         if (begun_ticks_ != 0 && ticks >= begun_ticks_ && is_wanted(step_)) {
-            add_time(PartKind::kStep, kMarkedStep, step_, begun_ticks_, ticks, of);
+            const int64_t begin_ns = of.realtime_ns(begun_ticks_);
+            const int64_t took_ns = of.image().clock().span_ns(begun_ticks_, ticks);
+            marked_.push_back(
+                {begin_ns, begin_ns + std::max<int64_t>(took_ns, 0), step_, begun_ticks_ >= first_begun_ticks_});
+            if (marked_.size() == kMostHeld) {
+                add_marked_steps();
+            }
         }
         if (begun_ticks_ == 0) {
             first_step_ = number;
@@ -285,6 +337,8 @@ class PartReader : public RecordVisitor {
     int64_t step_ = -1;
     uint64_t first_begun_ticks_ = 0;                 // of the first step, 0 none yet
     uint64_t begun_ticks_ = 0;                       // of the newest step, likewise
+    std::vector<HostStep> marked_;                   // not told yet
+    bool runs_ahead_ = false;                        // its host is a whole step ahead of the GPU
     std::vector<std::pair<int64_t, int64_t>> ends_;  // of calls: when the host made them, and their end on the GPU
     std::vector<uint64_t> shapes_;                   // of PyTorch's calls
     std::vector<int64_t> entered_ns_;                // likewise
@@ -306,6 +360,7 @@ uint64_t visit_parts(const Run& run, const ProcessRecords& records, const Wanted
         reader.leave_out_calls_before(records.visit_summed_calls(reader, wanted.range));
     }
     records.visit(RecordKind::kCollective, reader);
+    reader.add_marked_steps();
     reader.add_periods(records.process());
     return overwritten;
 }

@@ -60,8 +60,9 @@ struct WantedSteps {
     bool in_range(int64_t step) const { return !range || (step >= range->first && step <= range->second); }
 };
 
-// Calls visit(part) for each of them that is over: steps, spans and metrics in the order in which they ended, then
-// calls, then the periods that stand in for steps. Answers how many markers are overwritten.
+// Calls visit(part) for each of them that is over: spans and metrics in the order in which they ended, then calls, then
+// steps, or the periods that stand in for them. A step lasts from the end of its calls on the GPU to that of the next
+// one's, where the host is a step ahead of its GPU, or marks nothing. Answers how many markers are overwritten.
 uint64_t visit_parts(const Run& run, const ProcessRecords& records, const WantedSteps& wanted,
                      const std::function<void(const Part&)>& visit);
 

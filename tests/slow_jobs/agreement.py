@@ -21,6 +21,7 @@ from typing import List
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import faults  # noqa: E402
 import generate  # noqa: E402
+import reviewed  # noqa: E402
 from answers import Answers  # noqa: E402
 
 STOPPED_NS = 30e9
@@ -78,7 +79,9 @@ def make_few(synth: str, directory: str):
         os.remove(path)
     write(Stopped(3), directory, "stopped")
     write(Twins(54), directory, "twins")
-    write(generate.NewJob(285518140), directory, "ahead")  # marks nothing, and waits for its GPU every tenth step
+    # Hosts that wait for their GPU every tenth step: one marks nothing, one marks its steps.
+    write(generate.NewJob(285518140), directory, "ahead")
+    generate.make((directory, reviewed.ReviewedJob, 6042, None, None))
     for seed, family, fault in ((1, "moe", "slow_cpu"), (2, "megatron_1f1b", "last_stage"), (3, "fsdp2", "loader")):
         generate.make((directory, generate.NewJob, seed, family, fault, True))
 
