@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -27,6 +28,8 @@ struct Call {
     uint32_t communicator = kNoIndex;
     uint64_t sequence = kNoSequence;
     std::vector<Part> parts;
+    // Elements that the members send beyond those that they receive; nothing where not all of them tell.
+    std::optional<int64_t> surplus = std::nullopt;
 };
 
 // What one member sends to another, in elements.
@@ -186,19 +189,6 @@ std::vector<size_t> suspects(const Call& call) {
     return all;
 }
 
-// Elements that the members send beyond those that they receive; nothing where not all of them tell.
-std::optional<int64_t> surplus_of(const Run& run, const Call& call) {
-    const int32_t size = run.communicators[call.communicator].size;
-    if (size <= 0 || call.parts.size() != static_cast<size_t>(size)) {
-        return std::nullopt;
-    }
-    int64_t surplus = 0;
-    for (const Part& part : call.parts) {
-        surplus += part.surplus();
-    }
-    return surplus;
-}
-
 // A member that left a call out, or made one too many.
 struct Shifted {
     size_t part = 0;
@@ -207,7 +197,7 @@ struct Shifted {
 
 // The only member with which all calls behind the first fit, if its calls count as one later (it left one out) or
 // earlier, and not as they are numbered. `calls`: one communicator's, in order.
-std::optional<Shifted> shifted_member(const Run& run, std::span<const Call> calls) {
+std::optional<Shifted> shifted_member(std::span<const Call> calls) {
     std::optional<Shifted> found;
     for (size_t part = 0; part < calls.front().parts.size(); ++part) {
         for (const bool left_out : {true, false}) {
@@ -215,9 +205,8 @@ std::optional<Shifted> shifted_member(const Run& run, std::span<const Call> call
             bool fits = calls.size() > 1;
             for (size_t i = first; i + 1 < calls.size() + first && fits; ++i) {
                 const Call& own = left_out ? calls[i - 1] : calls[i + 1];
-                const std::optional<int64_t> surplus = surplus_of(run, calls[i]);
-                fits = surplus.value_or(0) != 0 &&
-                       *surplus - calls[i].parts[part].surplus() + own.parts[part].surplus() == 0;
+                fits = calls[i].surplus.value_or(0) != 0 &&
+                       *calls[i].surplus - calls[i].parts[part].surplus() + own.parts[part].surplus() == 0;
             }
             if (fits && found) {
                 return std::nullopt;
@@ -232,7 +221,7 @@ std::optional<Shifted> shifted_member(const Run& run, std::span<const Call> call
 // them. `calls`: as for shifted_member.
 size_t judge_sums(const Run& run, std::span<const Call> calls, Finding& finding) {
     const Call& call = calls.front();
-    if (surplus_of(run, call).value_or(0) == 0) {
+    if (call.surplus.value_or(0) == 0) {
         return 0;
     }
     uint64_t sent = 0;
@@ -242,7 +231,7 @@ size_t judge_sums(const Run& run, std::span<const Call> calls, Finding& finding)
         received += part.exchange->received;
     }
     const Sentence where = call_fact(run, call.communicator, OpKind::kAllToAll, call.sequence);
-    if (const std::optional<Shifted> shifted = shifted_member(run, calls)) {
+    if (const std::optional<Shifted> shifted = shifted_member(calls)) {
         finding.ranks = {rank_of(run, call, shifted->part)};
         finding.summary =
             phrase("{} {} before {}: from there on the sizes fit only if its calls count as one {}",
@@ -288,16 +277,21 @@ std::vector<Call> exchanges(const Run& run) {
     }
     std::vector<Call> calls;
     for (auto& [place, of] : parts) {
-        calls.push_back({place.first, place.second, std::move(of)});
+        Call& call = calls.emplace_back(Call{place.first, place.second, std::move(of)});
+        const int32_t size = run.communicators[call.communicator].size;
+        if (size > 0 && call.parts.size() == static_cast<size_t>(size)) {
+            call.surplus = std::accumulate(call.parts.begin(), call.parts.end(), int64_t{0},
+                                           [](int64_t sum, const Part& part) { return sum + part.surplus(); });
+        }
     }
     return calls;
 }
 
 // The first of these calls, and those behind it on the same communicator that all members tell of.
-std::span<const Call> whole_calls_from(const Run& run, std::span<const Call> calls) {
+std::span<const Call> whole_calls_from(std::span<const Call> calls) {
     size_t count = 1;
     while (count < calls.size() && calls[count].communicator == calls.front().communicator &&
-           calls[count].sequence == calls[count - 1].sequence + 1 && surplus_of(run, calls[count])) {
+           calls[count].sequence == calls[count - 1].sequence + 1 && calls[count].surplus) {
         ++count;
     }
     return calls.first(count);
@@ -320,7 +314,7 @@ void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::
         if (!pairs.differ.empty()) {
             judge_pairs(evidence.run, call, pairs, finding);
         } else if (const size_t told =
-                       judge_sums(evidence.run, whole_calls_from(evidence.run, std::span(calls).subspan(i)), finding)) {
+                       judge_sums(evidence.run, whole_calls_from(std::span(calls).subspan(i)), finding)) {
             explains = told;
         } else {
             continue;

@@ -191,6 +191,10 @@ bool follow_elsewhere(const std::vector<Token>& tokens, const Token& first, cons
 // the odd one does what it never did before.
 std::optional<Edit> edit_beside_stages(const Run& run, const Comparison& comparison, uint32_t index) {
     const Process& process = run.processes[index];
+    if (std::any_of(process.history.signatures.begin(), process.history.signatures.end(),
+                    [](const CallSignature& call) { return format::is_collective(call.kind); })) {
+        return std::nullopt;
+    }
     Edit edit;
     std::optional<Token> expected;
     bool is_new = true;  // for the rank, and not for the others
@@ -203,9 +207,6 @@ std::optional<Edit> edit_beside_stages(const Run& run, const Comparison& compari
         const auto [own, there] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
         const auto agreed = static_cast<size_t>(own - mine.begin());
         const Same same = same_from(std::span(own, mine.end()), std::span(there, theirs.end()));
-        if (std::any_of(mine.begin(), mine.end(), [](const Token& call) { return call.group != 0; })) {
-            return std::nullopt;
-        }
         if (agreed == 0 || agreed + agreed_after(same) < kLeastAgreed) {
             continue;
         }
