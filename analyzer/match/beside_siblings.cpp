@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
+#include <utility>
 
 #include "alignment.h"
 #include "call_order.h"
@@ -134,11 +134,27 @@ class Comparison {
     std::map<Role, std::vector<uint32_t>> with_role_;
 };
 
-Same same_from(std::span<const Token> own, std::span<const Token> theirs) {
-    return [own, theirs](size_t i, size_t j) {
-        return i < own.size() && j < theirs.size() ? std::optional(own[i] == theirs[j]) : std::nullopt;
-    };
-}
+// The calls of a rank and of another one from a common start on, and how many agree before the first that differs.
+struct Beside {
+    Beside(std::vector<Token> mine_, std::vector<Token> theirs_) : mine(std::move(mine_)), theirs(std::move(theirs_)) {
+        const auto differ = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
+        agreed = static_cast<size_t>(differ.first - mine.begin());
+    }
+    bool ends() const { return agreed == mine.size() || agreed == theirs.size(); }
+    const Token& own() const { return mine[agreed]; }
+    const Token& there() const { return theirs[agreed]; }
+    Same same() const {
+        return [this](size_t i, size_t j) {
+            return agreed + i < mine.size() && agreed + j < theirs.size()
+                       ? std::optional(mine[agreed + i] == theirs[agreed + j])
+                       : std::nullopt;
+        };
+    }
+    bool is_alike() const { return agreed + agreed_after(same()) >= kLeastAgreed; }
+
+    std::vector<Token> mine, theirs;
+    size_t agreed = 0;
+};
 
 // All siblings agree with each other, and none with this rank.
 std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& comparison, uint32_t index) {
@@ -156,21 +172,16 @@ std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& compa
         if (!start) {
             return std::nullopt;
         }
-        const std::vector<Token> mine = comparison.tokens_from(process, start->first);
-        const std::vector<Token> theirs = comparison.tokens_from(other, start->second);
-        const auto [own, others] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
-        const bool ends = own == mine.end() || others == theirs.end();
-        const Same same = same_from(std::span(own, mine.end()), std::span(others, theirs.end()));
-        const auto agreed = static_cast<size_t>(own - mine.begin());
-        if (ends || (edit.place != kNoIndex && edit.place != own->place) ||
-            (may_be_stages && agreed + agreed_after(same) < kLeastAgreed)) {
+        const Beside pair(comparison.tokens_from(process, start->first), comparison.tokens_from(other, start->second));
+        if (pair.ends() || (edit.place != kNoIndex && edit.place != pair.own().place) ||
+            (may_be_stages && !pair.is_alike())) {
             return std::nullopt;
         }
-        edit.place = own->place;
+        edit.place = pair.own().place;
         edit.siblings.push_back(other.rank);
         if (edit.instead.empty()) {
-            edit.instead.push_back(other.history[others->place]);
-            tell_kind(same, 1, edit);
+            edit.instead.push_back(other.history[pair.there().place]);
+            tell_kind(pair.same(), 1, edit);
         }
     }
     return edit;
@@ -202,27 +213,24 @@ std::optional<Edit> edit_beside_stages(const Run& run, const Comparison& compari
         const Process& other = run.processes[stage];
         const uint64_t start = std::max(process.overwritten, other.overwritten);
         const auto first_of = [&](const Process& one) { return static_cast<uint32_t>(start - one.overwritten); };
-        const std::vector<Token> mine = comparison.tokens_from(process, first_of(process), true);
-        const std::vector<Token> theirs = comparison.tokens_from(other, first_of(other), true);
-        const auto [own, there] = std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end());
-        const auto agreed = static_cast<size_t>(own - mine.begin());
-        const Same same = same_from(std::span(own, mine.end()), std::span(there, theirs.end()));
-        if (agreed == 0 || agreed + agreed_after(same) < kLeastAgreed) {
+        const Beside pair(comparison.tokens_from(process, first_of(process), true),
+                          comparison.tokens_from(other, first_of(other), true));
+        if (pair.agreed == 0 || !pair.is_alike()) {
             continue;
         }
-        const bool ends = own == mine.end() || there == theirs.end();
-        if (ends || (expected && (edit.place != own->place || !(*expected == *there)))) {
+        if (pair.ends() || (expected && (edit.place != pair.own().place || !(*expected == pair.there())))) {
             return std::nullopt;
         }
         edit.siblings.push_back(other.rank);
-        const Token& before = mine[agreed - 1];
-        is_new &= !follow_elsewhere(mine, before, *own, agreed) && follow_elsewhere(mine, before, *there, agreed) &&
-                  follow_elsewhere(theirs, before, *there, agreed);
+        const Token& before = pair.mine[pair.agreed - 1];
+        is_new &= !follow_elsewhere(pair.mine, before, pair.own(), pair.agreed) &&
+                  follow_elsewhere(pair.mine, before, pair.there(), pair.agreed) &&
+                  follow_elsewhere(pair.theirs, before, pair.there(), pair.agreed);
         if (!expected) {
-            expected = *there;
-            edit.place = own->place;
-            edit.instead.push_back(other.history[there->place]);
-            tell_kind(same, 1, edit);
+            expected = pair.there();
+            edit.place = pair.own().place;
+            edit.instead.push_back(other.history[pair.there().place]);
+            tell_kind(pair.same(), 1, edit);
         }
     }
     return edit.siblings.size() >= (is_new ? 1U : 2U) ? std::optional(std::move(edit)) : std::nullopt;

@@ -192,13 +192,14 @@ class PartReader : public RecordVisitor {
     // Marked steps, once the ends of their calls on the GPU are known. A host that runs ahead marks the newest steps in
     // no time; steps before the first end that is on record are as the host marked them.
     void add_marked_steps() {
-        std::vector<GpuStep> on_gpu = on_gpu_of(marked_);
-        const auto first =
+        const std::vector<GpuStep> on_gpu = on_gpu_of(marked_);
+        const auto known =
             std::find_if(on_gpu.begin(), on_gpu.end(), [](const GpuStep& one) { return one.length_ns != 0; });
-        const auto known = first - on_gpu.begin();
+        // The first end that is on record is that of the step before.
+        const size_t first =
+            known == on_gpu.end() || !runs_ahead_ ? marked_.size() : static_cast<size_t>(known - on_gpu.begin()) - 1;
         for (size_t i = 0; i < marked_.size(); ++i) {
-            const bool is_on_gpu = runs_ahead_ && static_cast<ptrdiff_t>(i) + 1 >= known;
-            tell_step(kMarkedStep, marked_[i], on_gpu.empty() || !is_on_gpu ? nullptr : &on_gpu[i]);
+            tell_step(kMarkedStep, marked_[i], i < first ? nullptr : &on_gpu[i]);
         }
         marked_.clear();
     }

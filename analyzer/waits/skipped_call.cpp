@@ -51,53 +51,57 @@ uint64_t sequence_at(const Member& member, uint32_t place) {
     return kNoSequence;
 }
 
-// Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four
-// counts the one that differs from the other three is the wrong one.
-SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
-    const bool waiter_sends = node.source == waiter.rank;
-    const uint64_t issued = waiter_sends ? waiter.sent_to(absent.rank) : waiter.received_from(absent.rank);
-    const uint64_t missing = waiter_sends ? absent.received_from(waiter.rank) : absent.sent_to(waiter.rank);
-    const uint64_t back = waiter_sends ? absent.sent_to(waiter.rank) : absent.received_from(waiter.rank);
-    const uint64_t back_issued = waiter_sends ? waiter.received_from(absent.rank) : waiter.sent_to(absent.rank);
-    if (!absent.p2p_counted || !waiter.p2p_counted || back != back_issued || issued != missing + 1) {
-        return SkipVerdict::kNo;
-    }
-    return issued == back ? SkipVerdict::kSkipped : missing == back ? SkipVerdict::kWaiterIsOdd : SkipVerdict::kNo;
-}
-
 // Messages of a pair that a member has made, nothing where the record does not count them.
 std::optional<uint64_t> messages_made(const Member& member, bool sends, int32_t peer) {
     return !member.p2p_counted ? std::nullopt
                                : std::optional(sends ? member.sent_to(peer) : member.received_from(peer));
 }
 
+// Halves of the messages that are waited for: of the member that waits, and of the one that is missing.
+struct PairCounts {
+    std::optional<uint64_t> issued, missing;
+    SkipVerdict odd_from(std::optional<uint64_t> usual) const {
+        return !usual || issued == missing ? SkipVerdict::kNo
+               : usual == issued           ? SkipVerdict::kSkipped
+               : usual == missing          ? SkipVerdict::kWaiterIsOdd
+                                           : SkipVerdict::kNo;
+    }
+};
+
+PairCounts counts_of_pair(const Member& absent, const Member& waiter, bool waiter_sends) {
+    return {messages_made(waiter, waiter_sends, absent.rank), messages_made(absent, !waiter_sends, waiter.rank)};
+}
+
+// Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four
+// counts the one that differs from the other three is the wrong one.
+SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
+    const bool waiter_sends = node.source == waiter.rank;
+    const PairCounts counts = counts_of_pair(absent, waiter, waiter_sends);
+    const PairCounts back = counts_of_pair(absent, waiter, !waiter_sends);
+    const bool one_more = counts.issued && counts.missing && *counts.issued == *counts.missing + 1;
+    return one_more && back.issued == back.missing ? counts.odd_from(back.missing) : SkipVerdict::kNo;
+}
+
 // Pairs of the same places in sibling communicators have all exchanged one number of messages: of this pair, the side
 // with another number is the wrong one.
-SkipVerdict odd_beside_pairs(const Run& run, MemberRef absent, const WaitNode& node, const Waiter& waiter) {
-    const bool waiter_sends = node.source == run.member(waiter.member).rank;
-    const int32_t source = node.source, target = node.target;
+SkipVerdict odd_beside_pairs(const Run& run, const Member& absent, const Member& waiter, const WaitNode& node) {
     std::optional<uint64_t> usual;
     for (uint32_t index = 0; index < run.communicators.size(); ++index) {
         const Communicator& other = run.communicators[index];
         if (index == node.communicator || !are_siblings(run, node.communicator, index) ||
-            other.by_rank.size() <= static_cast<size_t>(std::max(source, target))) {
+            other.by_rank.size() <= static_cast<size_t>(std::max(node.source, node.target))) {
             continue;
         }
-        const MemberRef from = other.by_rank[static_cast<size_t>(source)];
-        const MemberRef to = other.by_rank[static_cast<size_t>(target)];
-        const auto sent = from.known() ? messages_made(run.member(from), true, target) : std::nullopt;
-        if (!sent || !to.known() || sent != messages_made(run.member(to), false, source) ||
-            sent != usual.value_or(*sent)) {
+        const MemberRef from = other.by_rank[static_cast<size_t>(node.source)];
+        const MemberRef to = other.by_rank[static_cast<size_t>(node.target)];
+        const PairCounts counts =
+            from.known() && to.known() ? counts_of_pair(run.member(to), run.member(from), true) : PairCounts();
+        if (!counts.issued || counts.issued != counts.missing || counts.issued != usual.value_or(*counts.issued)) {
             return SkipVerdict::kNo;
         }
-        usual = sent;
+        usual = counts.issued;
     }
-    const auto issued = messages_made(run.member(waiter.member), waiter_sends, waiter_sends ? target : source);
-    const auto missing = messages_made(run.member(absent), !waiter_sends, waiter_sends ? source : target);
-    return !usual || issued == missing ? SkipVerdict::kNo
-           : usual == issued           ? SkipVerdict::kSkipped
-           : usual == missing          ? SkipVerdict::kWaiterIsOdd
-                                       : SkipVerdict::kNo;
+    return counts_of_pair(absent, waiter, node.source == waiter.rank).odd_from(usual);
 }
 
 // Did any of these processes make the call that is waited in?
@@ -120,8 +124,9 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
     if (!vote.is_tied()) {
         return is_made_by_any(run, vote.b_first, node) ? SkipVerdict::kNo : SkipVerdict::kWaiterIsOdd;
     }
-    const SkipVerdict beside =
-        node.kind == WaitKind::kPointToPoint ? odd_beside_pairs(run, absent, node, waiter) : SkipVerdict::kNo;
+    const SkipVerdict beside = node.kind == WaitKind::kPointToPoint
+                                   ? odd_beside_pairs(run, run.member(absent), run.member(waiter.member), node)
+                                   : SkipVerdict::kNo;
     if (beside != SkipVerdict::kNo) {
         return beside;
     }
@@ -296,9 +301,11 @@ int who_never_came(const Run& run, const Communicator& communicator, size_t comm
 std::vector<int> ranks_outside(const Run& run, const Communicator& communicator) {
     constexpr size_t kFew = 32;  // more of them say no more than that they are missing
     std::vector<int> ranks;
-    if (!run.missing_ranks.empty() || run.partial_recording ||
-        static_cast<int64_t>(run.processes.size()) != run.world_size) {
-        return run.partial_recording || run.missing_ranks.size() > kFew ? ranks : run.missing_ranks;
+    if (run.partial_recording || run.missing_ranks.size() > kFew) {
+        return ranks;
+    }
+    if (!run.missing_ranks.empty() || static_cast<int64_t>(run.processes.size()) != run.world_size) {
+        return run.missing_ranks;
     }
     for (uint32_t i = 0; i < run.processes.size(); ++i) {
         if (std::none_of(communicator.members.begin(), communicator.members.end(),
