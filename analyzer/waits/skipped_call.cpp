@@ -85,6 +85,9 @@ SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNo
 // Pairs of the same places in sibling communicators have all exchanged one number of messages: of this pair, the side
 // with another number is the wrong one.
 SkipVerdict odd_beside_pairs(const Run& run, const Member& absent, const Member& waiter, const WaitNode& node) {
+    if (std::min(node.source, node.target) < 0) {  // a record that makes no sense
+        return SkipVerdict::kNo;
+    }
     std::optional<uint64_t> usual;
     for (uint32_t index = 0; index < run.communicators.size(); ++index) {
         const Communicator& other = run.communicators[index];
