@@ -10,6 +10,8 @@
 #include "explain.h"
 #include "host/words.h"
 #include "run_text.h"
+#include "uncertainty.h"
+#include "unknowns.h"
 
 namespace titan::analyzer {
 namespace {
