@@ -266,6 +266,16 @@ std::vector<double> CauseSearch::lengths_ns() const {
     return lengths_ns;
 }
 
+bool CauseSearch::are_longer_by(double least_ns, const std::vector<size_t>& steps) const {
+    const std::vector<double> all_ns = lengths_ns();
+    std::vector<double> these_ns, others_ns;
+    for (size_t s = 1; s < all_ns.size(); ++s) {  // the first one has no beginning on record
+        (std::binary_search(steps.begin(), steps.end(), s) ? these_ns : others_ns).push_back(all_ns[s]);
+    }
+    return these_ns.empty() || others_ns.empty() ||
+           median_of(std::move(these_ns)) - median_of(std::move(others_ns)) >= least_ns;
+}
+
 bool CauseSearch::add(SlowCause cause, const Durations& without) {
     cause.cost_ns = cost_ns(without);
     const double least = sees_each_launch() ? kLeastShareOfStep : kLeastShareOfFilledIn;

@@ -71,6 +71,9 @@ class CauseSearch {
 
     // How long the steps take that are compared, without what told causes take.
     std::vector<double> lengths_ns() const;
+    // Whether these steps (sorted) are longer than the others by so much, or cannot be compared: ranks that work more
+    // there and wait less do not make them longer.
+    bool are_longer_by(double least_ns, const std::vector<size_t>& steps) const;
 
     // Adds the cause if it costs enough; then what it takes is explained.
     bool add(SlowCause cause, const RankSteps& amounts_ns);

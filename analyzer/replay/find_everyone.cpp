@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "cause_search.h"
 #include "correlation.h"
@@ -20,12 +21,6 @@ constexpr double kLeastOfStep = 0.5;    // share of what ranks work longer by wh
 
 std::vector<double> part_of(const std::vector<double>& values, size_t from, size_t to) {
     return {values.begin() + static_cast<std::ptrdiff_t>(from), values.begin() + static_cast<std::ptrdiff_t>(to)};
-}
-
-// By how much steps are longer from `cut` on: where ranks only wait less, and work more, they are not.
-double longer_steps_ns(const CauseSearch& search, size_t cut) {
-    const std::vector<double> lengths_ns = search.lengths_ns();
-    return median_of(part_of(lengths_ns, cut, lengths_ns.size())) - median_of(part_of(lengths_ns, 1, cut));
 }
 
 std::string longer_text(double times) {
@@ -81,8 +76,10 @@ void find_everyone(CauseSearch& search) {
             amounts_ns.at(r, s) = search.left_ns.at(r, s) * std::max(0.0, 1 - own_before_ns / own_behind_ns);
         }
     }
+    std::vector<size_t> behind_cut(search.steps() - cut);
+    std::iota(behind_cut.begin(), behind_cut.end(), cut);
     if (static_cast<double>(slower) < kMostOfAll * static_cast<double>(search.ranks()) ||
-        longer_steps_ns(search, cut) < kLeastOfStep * median_of(std::move(longer_ns))) {
+        !search.are_longer_by(kLeastOfStep * median_of(std::move(longer_ns)), behind_cut)) {
         return;
     }
     SlowCause cause;

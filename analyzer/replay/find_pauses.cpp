@@ -132,19 +132,6 @@ std::optional<double> period_of(const std::vector<size_t>& steps) {
     return steps.size() < kLeastTimes || !is_period ? std::nullopt : std::optional(every);
 }
 
-// Whether the steps in which all ranks pause are longer than the others: ranks that work more and wait less do not
-// pause.
-bool make_steps_longer(const CauseSearch& search, const std::vector<size_t>& when, double pause_ns) {
-    const std::vector<double> lengths_ns = search.lengths_ns();
-    std::vector<double> with_ns, without_ns;
-    for (size_t s = 0; s < lengths_ns.size(); ++s) {
-        const bool pauses = std::binary_search(when.begin(), when.end(), s);
-        (pauses ? with_ns : without_ns).push_back(lengths_ns[s]);
-    }
-    return with_ns.empty() || without_ns.empty() ||
-           median_of(std::move(with_ns)) - median_of(std::move(without_ns)) >= kOfLength * pause_ns;
-}
-
 // How well the lengths of steps go with the longest pause in each. Looks at GPUs that lie further apart than calls show
 // work where there is none, in steps that are as long as the others.
 double with_lengths(const CauseSearch& search, const RankSteps& pauses_ns) {
@@ -243,7 +230,7 @@ void find_pauses_of_all(CauseSearch& search) {
     const auto times = static_cast<double>(when.size());
     const bool are_few = when.size() < kLeastLongPauses || median_pause_ns(pauses_ns) < kLongPause * search.step_ns();
     if (times > kSeldom * static_cast<double>(search.steps()) || (!every && (are_few || may_wait_for_others(search))) ||
-        !make_steps_longer(search, when, median_pause_ns(pauses_ns))) {
+        !search.are_longer_by(kOfLength * median_pause_ns(pauses_ns), when)) {
         return;
     }
     SlowCause cause;
