@@ -9,8 +9,11 @@
 
 namespace titan::analyzer {
 
-// Where ranks wait for each other, or nothing tells for what, suspects the only rank of the job whose calls differ from
-// those of its role, or the one of these whose calls differ from its own past.
+// What the rank did there, beside its siblings, or beside what it did before.
+Sentence edit_fact(const Run& run, const Edit& edit);
+
+// Where ranks wait for each other, or nothing tells for what, suspects the only one of these ranks, or of the job,
+// whose calls differ from those of its role, else the one of these whose calls differ from its own past.
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding);
 
 // The edit of a process in the call that it waits in there, by what it always did before.

@@ -44,19 +44,19 @@ struct Evidence {
         : run(of),
           options(with),
           mismatches(find_mismatches(run)),
-          graph(build_wait_graph(run, mismatches)),
+          edits(run),
+          graph(build_wait_graph(run, edits, mismatches)),
           hang_of(find_hangs(run, graph, options)),
           components(find_components(graph)),
-          edits(is_any_hang() ? edits_beside_siblings(run) : std::vector<Edit>()),
           process_of_rank(run) {}
 
     const Run& run;
     const DiagnoseOptions options;
     const std::vector<Mismatch> mismatches;
+    const SiblingEdits edits;
     const WaitGraph graph;
     const std::vector<Hang> hang_of;         // index: node
     const std::vector<uint32_t> components;  // index: node
-    const std::vector<Edit> edits;           // beside siblings; none where nothing hangs
     const RankIndex process_of_rank;
 
     bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }

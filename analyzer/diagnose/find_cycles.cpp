@@ -103,7 +103,7 @@ bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cyc
         }
         collective = &node;
     }
-    if (collective == nullptr || cycle.size() < 2 || evidence.edits.size() == 1) {
+    if (collective == nullptr || cycle.size() < 2 || evidence.edits.all().size() == 1) {
         return false;
     }
     std::vector<int> few;
@@ -130,36 +130,72 @@ bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cyc
     return true;
 }
 
-// A rank that always made the missing send or receive there before has left it out, or makes it later now. Where the
-// others do what they never did, either, it is the program.
-bool choose_who_skipped(const Evidence& evidence, const std::vector<const Edge*>& skipped,
-                        const std::vector<int>& deviating, Finding& finding) {
-    const int rank = skipped.empty() ? -1 : evidence.run.member(skipped.front()->via).global_rank;
-    const bool others_as_before =
-        std::all_of(deviating.begin(), deviating.end(), [&](int other) { return other == rank; });
-    if (skipped.size() != 1 || !others_as_before) {
+// A missing send or receive that a rank used to make there, or that ranks with the same role make.
+struct MissedHalf {
+    const Edge* edge = nullptr;
+    const Edit* beside_siblings = nullptr;  // null: by its own past
+};
+
+std::optional<MissedHalf> missed_half(const Evidence& evidence, const Edge& edge, uint32_t waits_in,
+                                      const std::optional<Edit>& own) {
+    const WaitNode& node = evidence.graph.nodes[edge.from];
+    if (node.kind != WaitKind::kPointToPoint) {
+        return std::nullopt;
+    }
+    const Edit* const odd = evidence.edits.of(edge.via.process);
+    if (odd != nullptr && (odd->kind != EditKind::kExtra || odd->or_extra) &&
+        in_place_of(evidence.run, edge.via, node, *odd)) {
+        return MissedHalf{&edge, odd};
+    }
+    const bool same_group = evidence.graph.nodes[waits_in].communicator == node.communicator;
+    return own && same_group && in_place_of(evidence.run, edge.via, node, *own)
+               ? std::optional(MissedHalf{&edge, nullptr})
+               : std::nullopt;
+}
+
+// The rank has left it out, or makes it later now. Where the others do what they never did, or what ranks with their
+// role do not do, either, it is the program.
+bool choose_who_missed(const Evidence& evidence, const std::vector<MissedHalf>& missed,
+                       const std::vector<int>& deviating, Finding& finding) {
+    if (missed.size() != 1) {
         return false;
     }
-    const WaitNode& missed = evidence.graph.nodes[skipped.front()->from];
-    const Sentence call = node_fact(evidence.run, missed);
-    finding.ranks = {rank};
-    const bool is_late = std::any_of(missed.absent.begin(), missed.absent.end(), [&](const Absence& absence) {
-        return absence.member == skipped.front()->via && absence.reason == AbsenceReason::kQueued;
+    const auto [edge, odd] = missed.front();
+    const int rank = evidence.run.member(edge->via).global_rank;
+    const auto is_other = [&](int one) { return one != rank; };
+    const std::vector<const Edit*> edits = evidence.edits.among(finding.ranks);
+    if (std::any_of(edits.begin(), edits.end(), [&](const Edit* edit) { return edit->process != edge->via.process; }) ||
+        (odd == nullptr && std::any_of(deviating.begin(), deviating.end(), is_other))) {
+        return false;
+    }
+    const WaitNode& node = evidence.graph.nodes[edge->from];
+    const bool is_queued = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+        return absence.member == edge->via && absence.reason == AbsenceReason::kQueued;
     });
-    finding.summary =
-        phrase("{} {} its side of {} {} it always did before: {}", rank_fact(rank), is_late ? "made" : "did not make",
-               call, is_late ? "later than" : "where", finding.summary);
+    const bool is_late = odd == nullptr ? is_queued : odd->kind == EditKind::kSwapped;
+    const Sentence like = odd == nullptr ? phrase("it always did before")
+                                         : phrase("{}, which {} the same part, did", ranks_fact(odd->siblings),
+                                                  verb_form(odd->siblings.size(), "plays", "play"));
+    finding.ranks = {rank};
+    finding.summary = phrase("{} {} its side of {} {} {}: {}", rank_fact(rank), is_late ? "made" : "did not make",
+                             node_fact(evidence.run, node), is_late ? "later than" : "where", like, finding.summary);
+    finding.kind = is_late ? finding.kind : FindingKind::kP2pUnmatched;
+    const char* const what = is_late ? "has the wrong order" : "skipped the call";
+    if (odd != nullptr) {
+        finding.evidence.push_back(edit_fact(evidence.run, *odd));
+        depends_on<Unknown::kBySiblings>(finding, rank_fact(rank), what, ranks_fact(odd->siblings));
+        return true;
+    }
     if (!is_late) {
-        finding.kind = FindingKind::kP2pUnmatched;
         finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
     }
-    depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), is_late ? "has the wrong order" : "skipped the call");
+    depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), what);
     return true;
 }
 
-// Sends and receives that wait for each other.
-void doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<int>& deviating,
-                 Finding& finding) {
+// Sends and receives that wait for each other. Returns what stays undecided unless something else decides it.
+const char* doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<int>& deviating,
+                        Finding& finding) {
     const std::vector<int> all = finding.ranks;
     const bool all_receive = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
         const auto& waiting = evidence.graph.nodes[edge.from].waiting;
@@ -171,12 +207,12 @@ void doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const
     const bool forgot_calls = std::any_of(all.begin(), all.end(), [&](int member) {
         return evidence.process_of_rank[member] != nullptr && evidence.process_of_rank[member]->overwritten != 0;
     });
-    if (all_receive || deviating.size() < all.size() || forgot_calls) {
-        doubt_culprits_of_cycle(evidence.run, all, false, finding);
-        finding.evidence.emplace_back(
-            all_receive ? "all of them receive: one skipped a send, or receives too early; which one is undecidable"
-                        : "one skipped a receive, or sends too early; which one is undecidable");
+    if (!all_receive && deviating.size() == all.size() && !forgot_calls) {
+        return nullptr;
     }
+    doubt_culprits_of_cycle(evidence.run, all, false, finding);
+    return all_receive ? "all of them receive: one skipped a send, or receives too early; which one is undecidable"
+                       : "one skipped a receive, or sends too early; which one is undecidable";
 }
 
 // A rank that waits without having made the missing call at all may have skipped it as well.
@@ -243,7 +279,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
     std::vector<int> all;
     std::vector<int> fewest;
     std::vector<int> deviating;
-    std::vector<const Edge*> skipped;
+    std::vector<MissedHalf> missed;
     size_t smallest = SIZE_MAX;
     bool unique = false;
     for (size_t i = 0; i < cycle.size(); ++i) {
@@ -256,29 +292,27 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
             smallest = held.size();
             fewest = held;
         }
-        const WaitNode& node = evidence.graph.nodes[edge.from];
         const auto edit = edit_in(evidence, next.from, edge.via.process);
         if (edit && deviates_alone(evidence, next.from, edge.via.process)) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
-        const bool same_group = evidence.graph.nodes[next.from].communicator == node.communicator;
-        if (edit && same_group && node.kind == WaitKind::kPointToPoint &&
-            in_place_of(evidence.run, edge.via, node, *edit)) {
-            skipped.push_back(&edge);
+        if (const auto half = missed_half(evidence, edge, next.from, edit)) {
+            missed.push_back(*half);
         }
     }
     sort_unique(all);
     sort_unique(deviating);
     finding.ranks = all;
-    if (choose_who_skipped(evidence, skipped, deviating, finding)) {
+    if (choose_who_missed(evidence, missed, deviating, finding)) {
         return;
     }
     const bool only_p2p = finding.kind == FindingKind::kP2pCycle;
     const bool is_one_alone = !only_p2p && unique && smallest == 1 && all.size() > 2;  // no vote makes that surer
     const bool by_vote = !is_one_alone && (break_tie_by_vote(evidence, cycle, finding) ||
                                            break_tie_by_members(evidence, cycle, finding));
+    const char* undecided = nullptr;
     if (!by_vote && only_p2p) {
-        doubt_pairs(evidence, cycle, deviating, finding);
+        undecided = doubt_pairs(evidence, cycle, deviating, finding);
     } else if (!by_vote && unique && smallest * 2 < all.size()) {
         finding.ranks = fewest;
         finding.evidence.push_back(
@@ -289,14 +323,14 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
         finding.evidence.push_back(phrase("{} did it in another order before", ranks_fact(deviating)));
     } else if (!by_vote) {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
-        finding.evidence.emplace_back("the record cannot show which of them has the wrong order");
+        undecided = "the record cannot show which of them has the wrong order";
     }
     std::sort(finding.ranks.begin(), finding.ranks.end());
     if (!only_p2p) {
         doubt_order(evidence, cycle, finding);
     }
-    if (!by_vote) {
-        break_tie(evidence, nodes, finding);
+    if (!by_vote && !break_tie(evidence, nodes, finding) && undecided != nullptr) {
+        finding.evidence.emplace_back(undecided);
     }
 }
 

@@ -161,7 +161,7 @@ class EndJudge {
             before[i] = process(i).liveness;
             process(i).liveness = Liveness::kEnded;
         }
-        graph_ = build_wait_graph(run_, find_mismatches(run_));
+        graph_ = build_wait_graph(run_, SiblingEdits(run_), find_mismatches(run_));
         hangs_ = find_hangs(run_, graph_, {});
         for (const auto& [i, liveness] : before) {
             process(i).liveness = liveness;

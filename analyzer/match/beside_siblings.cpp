@@ -65,6 +65,46 @@ class Comparison {
         return tokens;
     }
 
+    // The other's call as the rank would make it: on its communicator of that role, with its own peer. The row is
+    // kNoIndex if it has no such communicator, or several.
+    CallSignature as_made_by(const Process& process, const Process& other, CallSignature call) const {
+        const uint32_t group = group_of(other, call.row);
+        const Member& theirs = other.members[call.row];
+        const auto is_like = [&](uint32_t row) { return group_of(process, row) == group; };
+        std::vector<uint32_t> rows;
+        for (uint32_t row = 0; row < process.members.size(); ++row) {
+            if (is_like(row)) {
+                rows.push_back(row);
+            }
+        }
+        const bool has_that_row = call.row < process.members.size() && is_like(call.row);
+        call.row = rows.size() == 1 ? rows.front() : has_that_row ? call.row : kNoIndex;
+        if (call.row != kNoIndex && format::class_of(call.kind) == format::OpClass::p2p) {
+            const Member& own = process.members[call.row];
+            const int32_t size = std::max(own.size, 1);
+            call.peer = (own.rank + call.peer - theirs.rank + size) % size;
+        }
+        return call;
+    }
+
+    // A message of another stage as the rank would make it: to or from the rank that is as far away.
+    CallSignature as_made_by_stage(const Process& process, const Process& other, CallSignature call) const {
+        const Member& theirs = other.members[call.row];
+        const int peer =
+            run_.global_rank(run_.communicators[theirs.communicator], call.peer) - other.rank + process.rank;
+        call.row = kNoIndex;
+        for (uint32_t row = 0; row < process.members.size(); ++row) {
+            const Member& own = process.members[row];
+            for (int i = 0; own.communicator != kNoIndex && own.size == theirs.size && i < own.size; ++i) {
+                if (peer >= 0 && run_.global_rank(run_.communicators[own.communicator], i) == peer) {
+                    call.row = row;
+                    call.peer = i;
+                }
+            }
+        }
+        return call;
+    }
+
     // Ranks in the same place of the grid but for the data-parallel axis: they make the same calls.
     std::vector<uint32_t> siblings_of(uint32_t index) const {
         std::vector<uint32_t> siblings;
@@ -156,6 +196,22 @@ struct Beside {
     size_t agreed = 0;
 };
 
+// The edit of the first call that differs. `as_made`: a call of the other as the rank would make it.
+template <typename AsMade>
+void tell_edit(const Beside& pair, const History& theirs, const AsMade& as_made, Edit& edit) {
+    edit.place = pair.own().place;
+    for (size_t k = pair.agreed; k < std::min(pair.theirs.size(), pair.agreed + kLeftOut); ++k) {
+        if (pair.theirs[k] == pair.own()) {
+            break;
+        }
+        edit.instead.push_back(as_made(theirs[pair.theirs[k].place]));
+    }
+    tell_kind(pair.same(), edit.instead.size(), edit);
+    if (edit.kind != EditKind::kMissing) {
+        edit.instead.resize(1);
+    }
+}
+
 // All siblings agree with each other, and none with this rank.
 std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& comparison, uint32_t index) {
     constexpr size_t kLeastSiblings = 2;
@@ -177,11 +233,10 @@ std::optional<Edit> edit_beside_siblings(const Run& run, const Comparison& compa
             (may_be_stages && !pair.is_alike())) {
             return std::nullopt;
         }
-        edit.place = pair.own().place;
         edit.siblings.push_back(other.rank);
         if (edit.instead.empty()) {
-            edit.instead.push_back(other.history[pair.there().place]);
-            tell_kind(pair.same(), 1, edit);
+            const auto as_made = [&](const CallSignature& call) { return comparison.as_made_by(process, other, call); };
+            tell_edit(pair, other.history, as_made, edit);
         }
     }
     return edit;
@@ -228,15 +283,14 @@ std::optional<Edit> edit_beside_stages(const Run& run, const Comparison& compari
                   follow_elsewhere(pair.theirs, before, pair.there(), pair.agreed);
         if (!expected) {
             expected = pair.there();
-            edit.place = pair.own().place;
-            edit.instead.push_back(other.history[pair.there().place]);
-            tell_kind(pair.same(), 1, edit);
+            const auto as_made = [&](const CallSignature& call) {
+                return comparison.as_made_by_stage(process, other, call);
+            };
+            tell_edit(pair, other.history, as_made, edit);
         }
     }
     return edit.siblings.size() >= (is_new ? 1U : 2U) ? std::optional(std::move(edit)) : std::nullopt;
 }
-
-}  // namespace
 
 std::vector<Edit> edits_beside_siblings(const Run& run) {
     constexpr size_t kMostRanks = 1024;
@@ -251,6 +305,31 @@ std::vector<Edit> edits_beside_siblings(const Run& run) {
         if (edit) {
             edit->process = index;
             edits.push_back(*std::move(edit));
+        }
+    }
+    return edits;
+}
+
+}  // namespace
+
+const std::vector<Edit>& SiblingEdits::all() const {
+    if (!all_) {
+        all_ = edits_beside_siblings(run_);
+    }
+    return *all_;
+}
+
+const Edit* SiblingEdits::of(uint32_t process) const {
+    const auto found =
+        std::find_if(all().begin(), all().end(), [&](const Edit& edit) { return edit.process == process; });
+    return found == all().end() ? nullptr : &*found;
+}
+
+std::vector<const Edit*> SiblingEdits::among(const std::vector<int>& ranks) const {
+    std::vector<const Edit*> edits;
+    for (const Edit& edit : all()) {
+        if (std::find(ranks.begin(), ranks.end(), run_.processes[edit.process].rank) != ranks.end()) {
+            edits.push_back(&edit);
         }
     }
     return edits;

@@ -29,9 +29,10 @@ struct Edit {
     uint32_t process = kNoIndex;
     uint32_t place = kNoIndex;  // in its history
     EditKind kind = EditKind::kChanged;
-    bool or_extra = false;               // missing, or extra: both explain the calls that follow
-    bool is_told = true;                 // false: too few calls follow to tell its kind
-    std::vector<CallSignature> instead;  // what used to come there, in order, up to the call that was made
+    bool or_extra = false;  // missing, or extra: both explain the calls that follow
+    bool is_told = true;    // false: too few calls follow to tell its kind
+    // What was to come there, in order, up to the call that was made: on communicators of this rank.
+    std::vector<CallSignature> instead;
     // What supports it.
     size_t context = 0;         // its own past: so many equal calls went before
     bool may_be_cut = false;    // the record begins with these, and what went before them may matter
@@ -88,8 +89,20 @@ Edit edit_beside(const Run& run, MemberRef suspect, MemberRef reference, uint64_
 int32_t step_at(const Process& process, const Member& member, uint64_t sequence);
 
 // The edits of ranks whose calls differ from those of all ranks with the same role, which agree with each other: the
-// first of each.
-std::vector<Edit> edits_beside_siblings(const Run& run);
+// first of each. They are found when first asked for: most runs do not need them. Not for several threads.
+class SiblingEdits {
+  public:
+    explicit SiblingEdits(const Run& run) : run_(run) {}
+    const std::vector<Edit>& all() const;
+    const Edit* of(uint32_t process) const;  // null: it has none
+    // The edits of these ranks (global).
+    std::vector<const Edit*> among(const std::vector<int>& ranks) const;
+
+  private:
+    const Run& run_;
+    mutable std::optional<std::vector<Edit>> all_;
+};
+
 // The edit of the only one among `ranks` (global) that has one in its calls on these communicators, by what it did
 // before; none where several or none have. Siblings of the communicators count as the same.
 std::optional<Edit> only_edit_of_own_past(const Run& run, const std::vector<int>& ranks,

@@ -115,10 +115,30 @@ bool is_made_by_any(const Run& run, const std::vector<uint32_t>& processes, cons
     });
 }
 
+// Of the two ranks of a message, the one whose calls differ from those of ranks with the same role: those make the
+// missing half, or do not make the one that waits.
+SkipVerdict odd_beside_siblings(const Run& run, const SiblingEdits& edits, MemberRef absent, const WaitNode& node,
+                                const Waiter& waiter) {
+    const Edit* const of_absent = edits.of(absent.process);
+    const Edit* const of_waiter = edits.of(waiter.member.process);
+    if ((of_absent == nullptr) == (of_waiter == nullptr)) {
+        return SkipVerdict::kNo;
+    }
+    if (of_absent != nullptr) {
+        return of_absent->kind != EditKind::kSwapped && in_place_of(run, absent, node, *of_absent)
+                   ? SkipVerdict::kSkipped
+                   : SkipVerdict::kNo;
+    }
+    const CallSignature& made = run.process(waiter.member).history[of_waiter->place];
+    const CallSignature& waited = run.process(waiter.member).history[waiter.entry->place];
+    return made.row == waited.row && made.kind == waited.kind && made.peer == waited.peer ? SkipVerdict::kWaiterIsOdd
+                                                                                          : SkipVerdict::kNo;
+}
+
 // The absent member made `later`, which the waiter made only after the call it waits in. The vote of all ranks that
 // make such calls tells more than what each of the two used to do.
-SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, const WaitNode& node,
-                       const Waiter& waiter, CallPlace later) {
+SkipVerdict who_is_odd(const Run& run, const SiblingEdits& edits, MemberRef absent, const Member& member,
+                       const WaitNode& node, const Waiter& waiter, CallPlace later) {
     const bool collective = node.kind == WaitKind::kCollective;
     const OrderVote vote = collective ? vote_on_order(run, {node.communicator, node.sequence}, later) : OrderVote();
     if (!vote.is_tied() && vote.a_first.size() > vote.b_first.size()) {
@@ -127,11 +147,14 @@ SkipVerdict who_is_odd(const Run& run, MemberRef absent, const Member& member, c
     if (!vote.is_tied()) {
         return is_made_by_any(run, vote.b_first, node) ? SkipVerdict::kNo : SkipVerdict::kWaiterIsOdd;
     }
-    const SkipVerdict beside = node.kind == WaitKind::kPointToPoint
-                                   ? odd_beside_pairs(run, run.member(absent), run.member(waiter.member), node)
-                                   : SkipVerdict::kNo;
-    if (beside != SkipVerdict::kNo) {
-        return beside;
+    if (!collective) {
+        const SkipVerdict by_siblings = odd_beside_siblings(run, edits, absent, node, waiter);
+        const SkipVerdict beside = by_siblings != SkipVerdict::kNo
+                                       ? by_siblings
+                                       : odd_beside_pairs(run, run.member(absent), run.member(waiter.member), node);
+        if (beside != SkipVerdict::kNo) {
+            return beside;
+        }
     }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);
@@ -319,8 +342,8 @@ std::vector<int> ranks_outside(const Run& run, const Communicator& communicator)
     return ranks;
 }
 
-SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
-                              const WaitNode& node) {
+SkippedCall find_skipped_call(const Run& run, const SiblingEdits& edits, const std::vector<StreamOrder>& orders,
+                              MemberRef absent, const WaitNode& node) {
     const Process& process = run.process(absent);
     // A watchdog's thread, not the program's, makes the abort that may be last.
     const Entry* last = newest_call_of(process, absent.row);
@@ -342,7 +365,7 @@ SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& or
             if (same != nullptr && same->thread == last->thread && same_arguments(*same, other.history[later.place]) &&
                 step_at(process, *member, later.sequence) == later.step) {
                 const CallPlace made{member->communicator, later.sequence};
-                const SkipVerdict verdict = who_is_odd(run, absent, *member, node, waiter, made);
+                const SkipVerdict verdict = who_is_odd(run, edits, absent, *member, node, waiter, made);
                 return {verdict, waiter.member, made.communicator, made.sequence};
             }
         }

@@ -15,8 +15,8 @@ namespace titan::analyzer {
 // call belongs. (A call that a waiter has not come to either tells nothing: the waiter may be the one that left
 // something out.) Without step markers the two may have counted apart before, and then it is the waiter whose numbers
 // are off: what each used to do tells, else the vote of all ranks that make such calls. `orders`: by process.
-SkippedCall find_skipped_call(const Run& run, const std::vector<StreamOrder>& orders, MemberRef absent,
-                              const WaitNode& node);
+SkippedCall find_skipped_call(const Run& run, const SiblingEdits& edits, const std::vector<StreamOrder>& orders,
+                              MemberRef absent, const WaitNode& node);
 // For programs without step markers: has the absent member made more sends, or receives, with a peer than any waiting
 // member had when it came to the call? Then it is in a later step, and skipped the call. Waits of other kinds are not
 // comparable by count.

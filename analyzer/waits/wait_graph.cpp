@@ -23,7 +23,7 @@ using NodeKey = std::tuple<WaitKind, uint32_t, uint64_t, int, int, OpKind>;
 
 class GraphBuilder {
   public:
-    explicit GraphBuilder(const Run& run) : run_(run), holds_(run, placed_) {}
+    GraphBuilder(const Run& run, const SiblingEdits& edits) : run_(run), edits_(edits), holds_(run, placed_) {}
 
     WaitGraph build(const std::vector<Mismatch>& mismatches) {
         std::vector<std::vector<Progress>> progress = progress_of_all(run_, mismatches);
@@ -212,7 +212,7 @@ class GraphBuilder {
             // A rank all of whose calls have ended went on nowhere: another thread may have made the later ones.
             const bool by_order = member != nullptr && (tells_threads(process) || !absence.held_by.empty());
             if (by_order) {
-                absence.skip = find_skipped_call(run_, placed_.orders, ref, node);
+                absence.skip = find_skipped_call(run_, edits_, placed_.orders, ref, node);
                 if (absence.skip.verdict == SkipVerdict::kNo) {
                     absence.skip.verdict = ahead_in_messages(run_, ref, node);
                 }
@@ -500,6 +500,7 @@ class GraphBuilder {
     }
 
     const Run& run_;
+    const SiblingEdits& edits_;
     WaitGraph graph_;
     PlacedCalls placed_;
     HostHolds holds_;
@@ -510,8 +511,8 @@ class GraphBuilder {
 
 }  // namespace
 
-WaitGraph build_wait_graph(const Run& run, const std::vector<Mismatch>& mismatches) {
-    return GraphBuilder(run).build(mismatches);
+WaitGraph build_wait_graph(const Run& run, const SiblingEdits& edits, const std::vector<Mismatch>& mismatches) {
+    return GraphBuilder(run, edits).build(mismatches);
 }
 
 }  // namespace titan::analyzer

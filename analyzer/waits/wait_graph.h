@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "expected.h"
 #include "match.h"
 #include "queue_ahead.h"
 #include "run.h"
@@ -119,7 +120,7 @@ struct WaitGraph {
 };
 
 // `mismatches`: calls that cannot have ended because members disagree, where nobody watched the GPU.
-WaitGraph build_wait_graph(const Run& run, const std::vector<Mismatch>& mismatches = {});
+WaitGraph build_wait_graph(const Run& run, const SiblingEdits& edits, const std::vector<Mismatch>& mismatches = {});
 
 // Nodes that are reached from `start` over edges and may_follow, itself included.
 std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start);

@@ -367,7 +367,7 @@ bool is_closed(const Run& run, const Communicator& communicator) {
 }
 
 void add_calls(const Run& run, JobView& job) {
-    const analyzer::WaitGraph graph = analyzer::build_wait_graph(run);
+    const analyzer::WaitGraph graph = analyzer::build_wait_graph(run, analyzer::SiblingEdits(run));
     std::set<uint32_t> shown;
     std::map<uint32_t, std::pair<int64_t, std::vector<int>>> waits;  // key: process; for how long and for whom it waits
     for (const WaitNode& node : graph.nodes) {

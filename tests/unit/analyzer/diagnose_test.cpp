@@ -265,7 +265,8 @@ TEST_CASE("a wait shorter than all steps is no hang, until a watchdog calls it o
             step.begin_ns = begin_ns;
             step.end_ns = begin_ns += length_ns;
         }
-        const titan::analyzer::WaitGraph graph = titan::analyzer::build_wait_graph(run, {});
+        const titan::analyzer::WaitGraph graph =
+            titan::analyzer::build_wait_graph(run, titan::analyzer::SiblingEdits(run));
         REQUIRE(graph.nodes.size() == 1);
         return titan::analyzer::hang_after_ns(run, graph.nodes.front(), {});
     };
@@ -441,7 +442,8 @@ TEST_CASE("after thousands of calls a rank that is one call behind the others of
         });
         job.play();
         const Run run = run_of(job);
-        const auto edits = titan::analyzer::edits_beside_siblings(run);
+        const titan::analyzer::SiblingEdits siblings(run);
+        const auto& edits = siblings.all();
         REQUIRE(edits.size() == (parts ? 1 : 0));
         for (const auto& odd : edits) {
             CHECK(odd.process == 2);
