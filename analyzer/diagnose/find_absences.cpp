@@ -80,6 +80,18 @@ bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, cons
     });
 }
 
+// Only ranks wait there that left a call out before, or made one too many, and so disagreed with the others: they are
+// ahead of the others, who hang behind that.
+bool only_culprits_wait(const Evidence& evidence, const WaitNode& node) {
+    return !node.waiting.empty() && std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
+            return mismatch.confidence != Confidence::kPossible && mismatch.kind != FindingKind::kRedopMismatch &&
+                   std::any_of(mismatch.culprits.begin(), mismatch.culprits.end(),
+                               [&](MemberRef culprit) { return culprit.process == waiter.member.process; });
+        });
+    });
+}
+
 // A rank that waits in a call, or a group of calls, on whose arguments two sides differ would have gone on but for
 // that: what its own past lets one expect yields to it.
 bool is_held_by_a_mismatch(const Evidence& evidence, const Explained& explained, const Absence& absence) {
@@ -396,7 +408,7 @@ void find_absences(const Evidence& evidence, Explained& explained, std::vector<F
     Causes causes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];
-        if (!evidence.hangs(index) || explained.nodes[index]) {
+        if (!evidence.hangs(index) || explained.nodes[index] || only_culprits_wait(evidence, node)) {
             continue;
         }
         const size_t before = causes.size();
