@@ -186,6 +186,9 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
             return waiter.entry != nullptr && waiter.entry->step >= last.step;
         });
         const uint32_t communicator = last.row == kNoIndex ? kNoIndex : process->members[last.row].communicator;
+        if (communicator == node.communicator && last.sequence == node.sequence && last.row == absence.member.row) {
+            return phrase("skipped {} and went on to the next one, which took its number", what);
+        }
         return same_step && communicator != kNoIndex ? phrase("skipped {} and went on to {}", what,
                                                               call_fact(run, communicator, last.kind, last.sequence))
                                                      : phrase("skipped {} and went on to step {}", what, last.step);

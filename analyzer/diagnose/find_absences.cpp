@@ -326,8 +326,8 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
 // Neither votes nor earlier steps tell whether one rank skipped a call or the other made one too many.
 void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absences, Finding& finding) {
     for (const Absence& absence : absences) {
-        if (absence.skip.verdict != SkipVerdict::kUndecided) {
-            continue;
+        if (absence.skip.verdict != SkipVerdict::kUndecided || finding.kind == FindingKind::kCaptureMismatch) {
+            continue;  // a call that was captured and never launched is the one that is missing
         }
         const int waiter = evidence.run.member(absence.skip.waiter).global_rank;
         finding.ranks.push_back(waiter);

@@ -323,7 +323,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
         finding.evidence.push_back(phrase("{} did it in another order before", ranks_fact(deviating)));
     } else if (!by_vote) {
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
-        undecided = "the record cannot show which of them has the wrong order";
+        undecided = "which of them has the wrong order is undecidable";
     }
     std::sort(finding.ranks.begin(), finding.ranks.end());
     if (!only_p2p) {

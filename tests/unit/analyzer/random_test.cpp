@@ -111,6 +111,16 @@ void show(const Run& run, const Diagnosis& diagnosis) {
 
 }  // namespace
 
+TEST_CASE("generated runs that were told wrongly once") {
+    for (const uint64_t seed : {487, 880054, 880093, 881327, 882714, 891496}) {
+        const RandomRun run = random_faulty_run(seed);
+        const Played played = judged(run);
+        const std::string said = run.fault_name + ", " + run.story + "; it said:" + verdict(played.diagnosis);
+        CHECK_MESSAGE(judge(run, played.diagnosis) != Judgement::kWrong, said);
+        CHECK_MESSAGE(played.diagnosis.findings.front().ranks == run.ranks, said);
+    }
+}
+
 TEST_CASE("generated runs with one fault each: the right kind and the right ranks, in all but the undecidable") {
     const uint64_t first = setting("TITAN_RANDOM_SEED", 0);
     const uint64_t count = setting("TITAN_RANDOM_FAULTY", 500);
