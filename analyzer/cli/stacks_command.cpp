@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
 #include "commands.h"
 #include "host/file_bytes.h"
 #include "host/words.h"
+#include "host_threads.h"
 #include "records.h"
 #include "stacks_report.h"
 
@@ -56,7 +58,7 @@ std::vector<ProcessStacks> stacks_of(const Run& run, const std::set<int>& ranks,
     RecordReader reader(run, symbols);
     std::vector<ProcessStacks> all;
     for (const Process& process : run.processes) {
-        if (ranks.empty() || ranks.contains(process.rank)) {
+        if (ranks.empty() || std::ranges::any_of(ranks, [&](int rank) { return drives(process, rank); })) {
             all.push_back(reader.stacks(process));
         }
     }

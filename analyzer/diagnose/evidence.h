@@ -22,10 +22,12 @@ class RankIndex {
   public:
     explicit RankIndex(const Run& run) {
         for (const Process& process : run.processes) {
-            by_rank.try_emplace(process.rank, &process);
             for (const Member& member : process.members) {
                 by_rank.try_emplace(member.global_rank, &process);
             }
+        }
+        for (const Process& process : run.processes) {  // one that drives several GPUs may have the number of another's
+            by_rank.try_emplace(process.rank, &process);
         }
     }
     const Process* operator[](int rank) const {

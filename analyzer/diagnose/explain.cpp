@@ -120,11 +120,14 @@ std::string death_text(const Run& run, const Absence& absence) {
     if (!witnessed.empty() && process.liveness != Liveness::kCrashed) {
         return "dead (" + witnessed + ")";
     }
+    const std::string asked =
+        process.ending.asked() ? fmt::format("told to end by {}", signal_text(process.ending.signal)) : std::string();
     if (process.liveness == Liveness::kExited) {
-        return fmt::format("dead (exited with status {})", process.ending.exit_status);
+        return fmt::format("dead ({}exited with status {})", asked.empty() ? asked : asked + ", ",
+                           process.ending.exit_status);
     }
     if (process.liveness != Liveness::kCrashed) {
-        return "dead";
+        return asked.empty() ? "dead" : fmt::format("dead ({})", asked);
     }
     return process.fatal_signal != 0 ? "dead (crashed with " + signal_text(process.fatal_signal) + ")"
                                      : "dead (crashed)";

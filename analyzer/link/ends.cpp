@@ -46,13 +46,16 @@ class EndJudge {
         find_asked();
         find_own();
         leave_out_those_who_were_there();
+        if (!unasked_.empty() || !outlived_.empty()) {
+            find_hang();
+            end_those_nobody_waits_for();
+        }
         if (unasked_.empty()) {
             warn_of_ended();
             admit_missing();
             judge_unchecked();
             return;
         }
-        find_hang();
         end_those_in_a_hang();
         end_those_after_the_first();
         const bool nobody_asked = asked_.empty();
@@ -100,7 +103,33 @@ class EndJudge {
         }
         for (const auto& [key, asked] : by_sender) {
             if (!asked_first_by_another(key, by_sender)) {
-                std::for_each(asked.begin(), asked.end(), [&](uint32_t i) { end(i); });
+                std::for_each(asked.begin(), asked.end(),
+                              [&](uint32_t i) { is_outlived(process(i)) ? void(outlived_.insert(i)) : end(i); });
+            }
+        }
+    }
+
+    // Others live on, and nobody ended by itself: whoever told this one to end did not end the job.
+    bool is_outlived(const Process& one) const {
+        const auto ended_unasked = [](const Process& other) { return other.died() && !other.ending.asked(); };
+        return run_.missing_ranks.empty() && std::ranges::none_of(run_.processes, ended_unasked) &&
+               std::ranges::any_of(run_.processes, [&](const Process& other) {
+                   const int64_t margin_ns = other.host == one.host ? kHeartbeatNs : kOtherHostNs;
+                   return !is_over(other) && other.now_ns > ended_ns(one) + margin_ns;
+               });
+    }
+
+    void end_those_nobody_waits_for() {
+        for (const uint32_t i : outlived_) {
+            bool is_awaited = false;
+            for (size_t node = 0; node < graph_.nodes.size(); ++node) {
+                is_awaited |= hangs_[node] == Hang::kByTime &&
+                              std::ranges::any_of(graph_.nodes[node].absent, [&](const Absence& absence) {
+                                  return absence.member.known() && absence.member.process == i;
+                              });
+            }
+            if (!is_awaited) {
+                end(i);
             }
         }
     }
@@ -536,6 +565,7 @@ class EndJudge {
     std::vector<Hang> hangs_;
     std::set<uint32_t> unasked_;                  // ended, and were not told to
     std::set<uint32_t> asked_;                    // Liveness::kEnded
+    std::set<uint32_t> outlived_;                 // were told to end, and others were not, or did not
     std::map<std::string, int64_t> first_asked_;  // key: host
     std::map<std::string, int64_t> hung_until_;   // key: host
     int witnessed_first_ = -1;

@@ -104,17 +104,22 @@ int32_t working_thread(const Process& process) {
     return best == nullptr || main_is_seen ? process.pid : static_cast<int32_t>(best->thread);
 }
 
+bool drives(const Process& process, int rank) {
+    return process.rank == rank || std::any_of(process.members.begin(), process.members.end(),
+                                               [&](const Member& member) { return member.global_rank == rank; });
+}
+
 const Process* process_of_rank(const Run& run, int rank) {
-    const Process* found = nullptr;
+    const Process* numbered = nullptr;
     for (const Process& process : run.processes) {
-        if (process.rank == rank) {
+        const bool is_numbered = process.rank == rank;
+        if (std::any_of(process.members.begin(), process.members.end(),
+                        [&](const Member& member) { return member.global_rank == rank; })) {
             return &process;
         }
-        for (const Member& member : process.members) {
-            found = member.global_rank == rank && found == nullptr ? &process : found;
-        }
+        numbered = numbered == nullptr && is_numbered ? &process : numbered;
     }
-    return found;
+    return numbered;
 }
 
 }  // namespace titan::analyzer

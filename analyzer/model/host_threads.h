@@ -35,6 +35,10 @@ const ThreadState* most_informative_thread_state(const Process& process);
 // The thread that does the program's work: the main one, or the one that calls where the main one does nothing that is
 // recorded (a worker of Ray trains in a thread of its own).
 int32_t working_thread(const Process& process);
+// Is it that rank, or does it drive its GPU as one of several?
+bool drives(const Process& process, int rank);
+// Null: it has no record. A process that drives several GPUs has a rank for each in its communicators, and its own
+// number may be that of another's GPU.
 const Process* process_of_rank(const Run& run, int rank);
 
 }  // namespace titan::analyzer

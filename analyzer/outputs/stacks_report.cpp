@@ -10,6 +10,7 @@
 #include "function_name.h"
 #include "host/json_value.h"
 #include "host/words.h"
+#include "host_threads.h"
 #include "named_stacks.h"
 #include "record_fields.h"
 #include "sampled_stacks.h"
@@ -223,7 +224,7 @@ FoldedStacks fold_samples(const Run& run, const std::set<int>& ranks) {
     size_t samples = 0;
     size_t with_samples = 0;
     for (const Process& process : run.processes) {
-        if (ranks.empty() || ranks.contains(process.rank)) {
+        if (ranks.empty() || std::ranges::any_of(ranks, [&](int rank) { return drives(process, rank); })) {
             const size_t added = add_samples(process, counts);
             samples += added;
             with_samples += added != 0 ? 1 : 0;

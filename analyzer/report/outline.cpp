@@ -193,8 +193,11 @@ std::string outline_text(const Run& run) {
     }
     const std::string ranks = run.world_size > 0 ? fmt::format("{} of {} ranks", run.ranks.size(), run.world_size)
                                                  : fmt::format("{} ranks", run.processes.size());
-    return fmt::format("{}: {}{}; records: {}{}{}{}", run_title(run), ranks, hosts_text(run), list, moment_text(run),
-                       passed_over_text(run), labels_text(run));
+    const std::string in_processes = run.ranks.size() > run.processes.size() && run.processes.size() > 0
+                                         ? fmt::format(" in {}", counted(run.processes.size(), "process"))
+                                         : std::string();
+    return fmt::format("{}: {}{}{}; records: {}{}{}{}", run_title(run), ranks, in_processes, hosts_text(run), list,
+                       moment_text(run), passed_over_text(run), labels_text(run));
 }
 
 }  // namespace titan::analyzer

@@ -62,10 +62,11 @@ int64_t shortest_step_ns(const Process& process) {
 
 // How long we know the member to be missing: from the start of the wait to its own dump, by its host's clock; or by its
 // own silence, which needs no common clock. A ring that ends with its last sign of life tells of its silence by the
-// others' newer ones.
+// others' newer ones, and so does a process that has ended while those who wait live on.
 int64_t missing_for_ns(const Run& run, const WaitNode& node, const Absence& absence, int64_t since_ns) {
     const Process& process = run.processes[absence.member.process];
-    const int64_t until_ns = is_unchecked(process) ? std::max(process.now_ns, latest_end_ns(node)) : process.now_ns;
+    const bool is_gone = is_unchecked(process) || (process.has_ended() && !is_over(run, node));
+    const int64_t until_ns = is_gone ? std::max(process.now_ns, latest_end_ns(node)) : process.now_ns;
     return std::max(until_ns - since_ns, process.now_ns - process.last_activity_ns());
 }
 

@@ -7,6 +7,7 @@
 #include "analyze_timing.h"
 #include "diagnose.h"
 #include "diagnosis_document.h"
+#include "evidence.h"
 #include "host/listing.h"
 #include "host/words.h"
 #include "host_threads.h"
@@ -40,6 +41,22 @@ Played sleeping() {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
+
+TEST_CASE("a process that drives several GPUs is each of their ranks, not the rank of its own number") {
+    titan::analyzer::Run run;
+    for (const int number : {0, 1}) {
+        titan::analyzer::Process& process = run.processes.emplace_back();
+        process.rank = number;
+        for (const int gpu : {0, 1}) {
+            process.members.emplace_back().global_rank = 2 * number + gpu;
+        }
+    }
+    for (const int rank : {0, 1, 2, 3}) {
+        CHECK(process_of_rank(run, rank) == &run.processes[static_cast<size_t>(rank / 2)]);
+        CHECK(titan::analyzer::RankIndex(run)[rank] == &run.processes[static_cast<size_t>(rank / 2)]);
+    }
+    CHECK(process_of_rank(run, 4) == nullptr);
+}
 
 TEST_CASE("labels on which all ranks agree introduce the run") {
     Scenario job = job_with_a_sleeper(4, 2);
