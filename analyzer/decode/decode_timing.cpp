@@ -212,6 +212,7 @@ struct HostTime {
     Covered blocked;                    // all of them
     Covered any_call;
     std::vector<int64_t> launches;  // sorted
+    std::vector<int64_t> kernels;   // those of them that are no events: kernels, copies, graphs
     int64_t launches_since_ns = 0;  // all that were made since then are known
 };
 
@@ -253,9 +254,13 @@ HostTime read_host_time(const format::RingImage& image, const Process& process) 
         if (host.threads.contains(work.thread)) {
             host.any_call.add(entered_ns, entered_ns);
             host.launches.push_back(entered_ns);
+            if (work.kind != WorkKind::kEventRecord && work.kind != WorkKind::kEventWait) {
+                host.kernels.push_back(entered_ns);
+            }
         }
     });
     std::sort(host.launches.begin(), host.launches.end());
+    std::sort(host.kernels.begin(), host.kernels.end());
     std::sort(host.memory_calls.begin(), host.memory_calls.end());
     host.launches_since_ns = losses.overwritten == 0 ? 0 : host.launches.empty() ? INT64_MAX : host.launches.front();
     for (Covered* covered :
@@ -364,7 +369,7 @@ void measure(const HostTime& host, StepProfile& step) {
     if (step.begin_ns < host.launches_since_ns) {
         return;
     }
-    step.launches = in_step(host.launches);
+    step.launches = in_step(host.kernels);
     step.gap_ns = host.any_call.longest_gap(step.begin_ns, step.end_ns);
 }
 

@@ -294,7 +294,7 @@ void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow
     for (const SlowCause& cause : slow.causes) {
         const double share = cause.share();
         const std::optional<std::string> processors = explained_by_processors(run, cause.ranks, share);
-        if (only_told && share >= least_share) {
+        if ((only_told || cause.others_idle) && share >= least_share) {
             diagnosis.slow += fmt::format("{}{} of each step: {}", diagnosis.slow.empty() ? "" : "; ",
                                           fine_duration_text(cause.cost_ns), what_text(cause));
         } else if (share >= least_share && !processors) {
@@ -341,6 +341,10 @@ std::vector<Warning> add_timing_findings(const Run& run, Timing& timing, const D
         });
         found == groups.end() ? groups.push_back({rank}) : found->push_back(rank);
     }
+    std::erase_if(groups, [&](const auto& group) {
+        const SlowCause* const cause = cause_of(slow, {group.front()->rank});
+        return cause != nullptr && cause->others_idle;
+    });
     std::vector<Warning> left_out;
     const size_t shown = std::min(groups.size(), kMaxFindings);
     if (shown < groups.size()) {

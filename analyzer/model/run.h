@@ -142,7 +142,7 @@ struct StepProfile {
     int64_t load_ns = 0;      // inside calls that load code: modules, libraries
     int64_t nccl_ns = 0;      // inside NCCL's calls
     int64_t gap_ns = 0;       // longest time without any call, 0 unknown
-    uint32_t launches = 0;    // pieces of stream work, 0 unknown
+    uint32_t launches = 0;    // kernels, copies and graphs, 0 none or unknown
     uint32_t first_span = 0;  // its spans in Process::step_spans
     uint32_t span_count = 0;
     uint32_t first_call = 0;    // place of its first call in Process::history

@@ -21,10 +21,11 @@ constexpr double kMostOfHost = 0.7;            // share of a host's ranks
 constexpr double kHalfOfHost = 0.5;   // where it has stages of a pipeline, one of which hides that the other is late
 constexpr double kLikeItsHost = 0.4;  // share of the mean of its host's ranks
 constexpr size_t kFewSuspects = 32;
-constexpr double kMostlyHost = 0.4;  // share of the excess that the host was busy longer
-constexpr double kLeastLeft = 0.25;  // share of a step that is left without what was told before
-constexpr size_t kFewLong = 6;       // steps in a row that all take so much longer are no chance
-constexpr size_t kAsOften = 3;       // long pauses are a rank's own if no other has a third as many
+constexpr double kMostlyHost = 0.4;    // share of the excess that the host was busy longer
+constexpr double kLeastLeft = 0.25;    // share of a step that is left without what was told before
+constexpr size_t kFewLong = 6;         // steps in a row that all take so much longer are no chance
+constexpr double kMoreLaunches = 1.4;  // times as many as its peers
+constexpr size_t kAsOften = 3;         // long pauses are a rank's own if no other has a third as many
 
 // Ranks that are judged as one: a rank, or all of a host.
 struct Suspect {
@@ -45,7 +46,8 @@ class SlowRanks {
           host_late_ns_(peers_.excess_of(search.work.host_late_ns)),
           keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
           busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))),
-          gap_ns_(peers_.excess_of(search.work.of(HostPart::kOneGap))) {
+          gap_ns_(peers_.excess_of(search.work.of(HostPart::kOneGap))),
+          more_launches_(peers_.excess_of(search.work.launches)) {
         work_ns_.for_each([&](size_t r, size_t s, double& ns) {
             ns =
                 peers_.is_of_host_alone(r) || by_hosts ? std::min(search.left_ns.at(r, s), host_late_ns_.at(r, s)) : ns;
@@ -219,12 +221,39 @@ class SlowRanks {
         cause.of_class = are_pauses  ? CauseClass::kPauses
                          : of_host   ? class_of_host(search_, search_.process(first), of_hosts_, cause)
                          : of_hosts_ ? CauseClass::kSlowHost
-                                     : class_of_gpu(search_, search_.process(first), cause);
+                         : launches_more(suspect, first, cause) ? CauseClass::kMoreWork
+                                                                : class_of_gpu(search_, search_.process(first), cause);
+        if (cause.of_class == CauseClass::kMoreWork) {
+            search_.add(std::move(cause), amounts_ns);
+            return;
+        }
         cause.evidence.push_back(
             !by_spans() ? of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
                                   : "its host makes the calls in time, but its GPU comes to them late"
                         : fmt::format("it comes late to span {}, in which the others wait", search_.graph.meets_in));
         search_.add(std::move(cause), amounts_ns);
+    }
+
+    // In the steps in which it is late: then it is not its GPU that is slow.
+    bool launches_more(const Suspect& suspect, size_t r, SlowCause& cause) const {
+        std::vector<double> own, more;
+        for (size_t s = 0; s < search_.compared(); ++s) {
+            if (is_struck(suspect, s)) {
+                own.push_back(search_.work.launches.at(r, s));
+                more.push_back(more_launches_.at(r, s));
+            }
+        }
+        const double launches = median_of(std::move(own));
+        const double of_others = launches - median_of(std::move(more));
+        if (!search_.work.has_profiles || launches < kMoreLaunches * of_others || launches <= of_others) {
+            return false;
+        }
+        cause.others_idle = of_others < 0.5;
+        cause.evidence.push_back(
+            cause.others_idle ? "it hands its GPU work in these steps, and the others hand theirs none"
+                              : fmt::format("it hands its GPU {:.0f} pieces of work in such a step, the others {:.0f}",
+                                            launches, of_others));
+        return true;
     }
 
     bool by_spans() const { return !search_.graph.meets_in.empty(); }
@@ -278,6 +307,7 @@ class SlowRanks {
     const RankSteps keeps_up_ns_;
     const RankSteps busy_ns_;
     const RankSteps gap_ns_;
+    const RankSteps more_launches_;
 };
 
 }  // namespace

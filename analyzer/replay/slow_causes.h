@@ -51,6 +51,7 @@ struct SlowCause {
     double step_ns = 0;                  // the mean of these
     std::optional<HostPart> host_part;   // in which hosts spend that time
     std::string slow_part;               // the same in words
+    bool others_idle = false;            // they have no work there, as at the end of uneven inputs: nobody is slow
     std::vector<std::string> evidence;
     std::optional<SampledExcess> sampled;  // said in `evidence`, too
     std::optional<SlowCalls> calls;

@@ -30,6 +30,7 @@ void add_profile(const Process& process, const StepProfile& step, size_t rank, s
     part(HostPart::kOneGap) += static_cast<double>(step.gap_ns);
     part(HostPart::kBusy) += static_cast<double>(step.length_ns() - step.sync_ns - step.nccl_ns);
     work.memory_calls.at(rank, at) = step.memory_calls;
+    work.launches.at(rank, at) = step.launches;
     for (uint32_t i = 0; i < step.span_count && step.first_span + i < process.step_spans.size(); ++i) {
         const SpanTime& span = process.step_spans[step.first_span + i];
         if (const auto which = part_of(process.text(span.name))) {
@@ -100,8 +101,13 @@ double RankSteps::sum() const {
 }
 
 StepWork StepWork::of_steps(const std::vector<uint32_t>& steps) const {
-    StepWork some{work_ns.of_steps(steps),      {},          host_late_ns.of_steps(steps), keeps_up_ns.of_steps(steps),
-                  memory_calls.of_steps(steps), has_profiles};
+    StepWork some{work_ns.of_steps(steps),
+                  {},
+                  host_late_ns.of_steps(steps),
+                  keeps_up_ns.of_steps(steps),
+                  memory_calls.of_steps(steps),
+                  launches.of_steps(steps),
+                  has_profiles};
     for (const RankSteps& of_part : host_ns) {
         some.host_ns.push_back(of_part.of_steps(steps));
     }
@@ -110,7 +116,8 @@ StepWork StepWork::of_steps(const std::vector<uint32_t>& steps) const {
 
 StepWork step_work(const Run& run, const StepGraph& graph) {
     const RankSteps none(graph.ranks(), graph.steps + 1);
-    StepWork work{none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, none, true};
+    StepWork work{none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, none, none,
+                  true};
     for (size_t r = 0; r < graph.ranks(); ++r) {
         graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
             const size_t step = graph.nodes[first].step;

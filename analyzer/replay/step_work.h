@@ -58,6 +58,7 @@ struct StepWork {
     RankSteps host_late_ns;          // own times at whose end the host was late with the call
     RankSteps keeps_up_ns;           // own times at whose end the GPU followed the host's call at once
     RankSteps memory_calls;
+    RankSteps launches;         // kernels, copies and graphs
     bool has_profiles = false;  // of all ranks and steps
 
     const RankSteps& of(HostPart part) const { return host_ns[static_cast<size_t>(part)]; }

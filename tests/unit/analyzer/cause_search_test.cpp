@@ -325,6 +325,25 @@ TEST_CASE("hosts: one that is busy for longer is slow where its GPU keeps up, th
     CHECK(job.causes_by(find_slow_ranks).front().of_class == CauseClass::kSlowRankGpu);
 }
 
+TEST_CASE("a rank that hands its GPU more work than its peers has more work, and no slow GPU") {
+    for (const uint32_t launches_of_others : {20U, 12U, 0U}) {
+        CAPTURE(launches_of_others);
+        TableJob job([](int rank, uint32_t) { return rank == 5 ? 1.5 * kWorkMs : kWorkMs; }, false);
+        for (titan::analyzer::Process& process : job.run.processes) {
+            process.sees.host_calls = true;
+            for (uint32_t step = 0; step < kTableSteps; ++step) {
+                titan::analyzer::StepProfile& profile = process.steps.emplace_back();
+                profile.step = static_cast<int32_t>(step);
+                profile.launches = process.rank == 5 ? 20 : launches_of_others;
+            }
+        }
+        const SlowCause cause = job.causes_by(find_slow_ranks).front();
+        CHECK(cause.ranks == std::vector<int>{5});
+        CHECK(cause.of_class == (launches_of_others == 20 ? CauseClass::kSlowRankGpu : CauseClass::kMoreWork));
+        CHECK(cause.others_idle == (launches_of_others == 0));
+    }
+}
+
 TEST_CASE("slow ranks: how often others are late counts from where the rank is late itself") {
     const auto held_up_ms = [](int rank, uint32_t step) {
         const bool often = step / 3 % 5 == static_cast<uint32_t>(rank) % 5;
