@@ -14,11 +14,31 @@ namespace {
 constexpr double kMostOfPeriod = 0.9;   // share of the calls that a period covers which several of them cover, too
 constexpr uint64_t kTimesLaunches = 2;  // as many launches before a call as before another one that is equal
 
-// A communicator that all ranks of a step have calls on, and how many in each.
+// Calls that a step is counted by, and how many of them are in each: the collectives of a communicator that all ranks
+// of a step have calls on, or the sends to one rank in a program that makes nothing but sends and receives.
 struct Beat {
     uint32_t row = kNoIndex;
     uint64_t calls = 0;
+    int32_t sends_to = -1;  // -1: collectives
+
+    bool has(const Entry& entry) const {
+        return entry.row == row && (sends_to < 0 ? format::class_of(entry.kind) != format::OpClass::p2p
+                                                 : entry.kind == format::OpKind::kSend && entry.peer == sends_to);
+    }
 };
+
+// The n-th message of each pair belongs to the n-th micro-batch.
+Beat beat_of_sends(const Process& process, const std::vector<uint32_t>& places, const CallPeriod& period) {
+    Beat beat;
+    for (size_t i = places.size() - period.calls; i < places.size(); ++i) {
+        const Entry& entry = process.entries[places[i]];
+        if (beat.row == kNoIndex && entry.row != kNoIndex && entry.kind == format::OpKind::kSend) {
+            beat = {entry.row, 0, entry.peer};
+        }
+        beat.calls += beat.has(entry) ? 1 : 0;
+    }
+    return beat;
+}
 
 Beat beat_of(const Process& process, const std::vector<uint32_t>& places, const CallPeriod& period) {
     std::unordered_map<uint32_t, uint64_t> calls;
@@ -36,7 +56,7 @@ Beat beat_of(const Process& process, const std::vector<uint32_t>& places, const 
             beat = {row, count};
         }
     }
-    return beat;
+    return beat.row == kNoIndex ? beat_of_sends(process, places, period) : beat;
 }
 
 uint64_t shape_of(const Entry& entry) {
@@ -124,8 +144,7 @@ std::vector<StepProfile> steps_by_period(const Process& process, const std::vect
     }
     for (size_t i = places.size() - period.covered; i < places.size(); ++i) {
         const Entry& entry = process.entries[places[i]];
-        if (entry.row != beat.row || format::class_of(entry.kind) == format::OpClass::p2p ||
-            entry.sequence % beat.calls != 0) {
+        if (!beat.has(entry) || entry.sequence % beat.calls != 0) {
             continue;
         }
         if (!steps.empty()) {

@@ -94,6 +94,37 @@ TEST_CASE(
     CHECK(first_calls(1, 2) == first_calls(2, 1));
 }
 
+TEST_CASE("call periods: the sends to one rank count the steps of a program without collectives") {
+    using namespace titan::analyzer;
+    using titan::format::OpKind;
+    // A stage that is two micro-batches ahead of what comes back to it.
+    Process process;
+    process.members.resize(1);
+    uint64_t sent = 0, received = 0;
+    const auto call = [&](OpKind kind, uint64_t number) {
+        Entry entry;
+        entry.row = 0;
+        entry.kind = kind;
+        entry.peer = kind == OpKind::kSend ? 1 : 3;
+        entry.sequence = number;
+        entry.entered_ns = static_cast<int64_t>(process.entries.size() + 1) * 1000;
+        process.entries.push_back(entry);
+    };
+    call(OpKind::kSend, sent++);
+    call(OpKind::kSend, sent++);
+    for (int step = 0; step < 10; ++step) {
+        call(OpKind::kRecv, received++);
+        call(OpKind::kSend, sent++);
+    }
+    const std::vector<StepProfile> steps = steps_by_period(process, {}, 0);
+    REQUIRE(steps.size() >= 9);
+    for (const StepProfile& step : steps) {
+        const Entry& begins = process.entries[static_cast<size_t>(step.begin_ns / 1000) - 1];
+        CHECK(begins.kind == OpKind::kSend);
+        CHECK(begins.sequence == static_cast<uint64_t>(step.step));
+    }
+}
+
 TEST_CASE("call periods: any sequence") {
     std::mt19937_64 random(5);
     for (int round = 0; round < 3000; ++round) {
