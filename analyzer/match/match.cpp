@@ -243,8 +243,8 @@ class CommunicatorMatcher {
             }
         }
         const std::vector<Bloc> blocs = blocs_of(callers);
-        if (name_themselves_as_root(blocs)) {
-            found_.push_back(each_its_own_root(sequence, callers));
+        if (const auto kind = each_passes_its_own(blocs)) {
+            found_.push_back(each_its_own(*kind, sequence, callers));
             return;
         }
         size_t tied = 1;
@@ -265,14 +265,21 @@ class CommunicatorMatcher {
         }
     }
 
-    // Three or more roots, each the caller's own rank.
-    bool name_themselves_as_root(const std::vector<Bloc>& blocs) const {
-        constexpr size_t kLeastRoots = 3;
-        return blocs.size() >= kLeastRoots && std::all_of(blocs.begin(), blocs.end(), [&](const Bloc& bloc) {
-                   const CallSignature& call = *bloc.front().call;
-                   return bloc.size() == 1 && call.kind == blocs[0].front().call->kind && call.peer >= 0 &&
-                          call.peer == run_.member(bloc.front().ref).rank;
-               });
+    // Three or more members, each with its own rank as the root, or with a size of its own.
+    std::optional<FindingKind> each_passes_its_own(const std::vector<Bloc>& blocs) const {
+        constexpr size_t kLeastMembers = 3;
+        const FindingKind kind = blocs.size() < kLeastMembers
+                                     ? FindingKind::kOpMismatch
+                                     : kind_of_difference(*blocs[0].front().call, *blocs[1].front().call);
+        const auto is_own = [&](const Bloc& bloc) {
+            const CallSignature& call = *bloc.front().call;
+            const bool differs_so = &bloc == blocs.data() || kind_of_difference(*blocs[0].front().call, call) == kind;
+            return bloc.size() == 1 && differs_so &&
+                   (kind == FindingKind::kSizeMismatch ||
+                    (call.peer >= 0 && call.peer == run_.member(bloc.front().ref).rank));
+        };
+        const bool is_of_value = kind == FindingKind::kSizeMismatch || kind == FindingKind::kRootMismatch;
+        return is_of_value && std::all_of(blocs.begin(), blocs.end(), is_own) ? std::optional(kind) : std::nullopt;
     }
 
     Mismatch mismatch_of(uint64_t sequence, FindingKind kind, const std::vector<Bloc>& wrong) const {
@@ -294,13 +301,23 @@ class CommunicatorMatcher {
                    call_in_full(run_.process(bloc.front().ref), call_of(bloc.front(), mismatch.sequence))));
     }
 
-    Mismatch each_its_own_root(uint64_t sequence, const std::vector<Caller>& callers) const {
-        Mismatch mismatch = mismatch_of(sequence, FindingKind::kRootMismatch, {callers});
-        for (const Caller& caller : callers) {
-            show_call({caller}, mismatch);
+    Mismatch each_its_own(FindingKind kind, uint64_t sequence, const std::vector<Caller>& callers) const {
+        Mismatch mismatch = mismatch_of(sequence, kind, {callers});
+        constexpr size_t kShown = 8;
+        std::vector<std::string> counts;
+        for (size_t i = 0; i < std::min(callers.size(), kShown); ++i) {
+            show_call({callers[i]}, mismatch);
+            counts.push_back(grouped_digits(callers[i].call->count));
         }
-        mismatch.summary = phrase("{} each named themselves as the root of {}", ranks_fact(ranks_of(run_, callers)),
-                                  call_fact(run_, index_, callers.front().call->kind, sequence));
+        if (callers.size() > kShown) {
+            counts.push_back(fmt::format("{} more", callers.size() - kShown));
+        }
+        const Sentence who = ranks_fact(ranks_of(run_, callers));
+        const Sentence call = call_fact(run_, index_, callers.front().call->kind, sequence);
+        mismatch.summary =
+            kind == FindingKind::kRootMismatch
+                ? phrase("{} each named themselves as the root of {}", who, call)
+                : phrase("{} each called {} with another number of elements: {}", who, call, list_and(counts));
         return mismatch;
     }
 
