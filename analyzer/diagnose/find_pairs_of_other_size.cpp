@@ -1,5 +1,5 @@
-// Sends and receives whose sizes differ. What each side always passed before, or the one rank that all such pairs have
-// in common, tells which side is wrong.
+// Sends and receives whose sizes in bytes differ, by their counts or by their datatypes. What each side always passed
+// before, or the one rank that all such pairs have in common, tells which side is wrong.
 #include "finders.h"
 
 #include <algorithm>
@@ -27,6 +27,14 @@ struct Half {
 struct Pair {
     uint32_t node = kNoIndex;
     std::array<Half, 2> halves;  // sender, receiver
+
+    bool by_datatype() const {
+        const auto& [sender, receiver] = halves;
+        return sender.call && receiver.call && sender.call->count == receiver.call->count &&
+               sender.call->datatype != receiver.call->datatype;
+    }
+    FindingKind kind() const { return by_datatype() ? FindingKind::kDtypeMismatch : FindingKind::kSizeMismatch; }
+    const char* what() const { return by_datatype() ? "datatype" : "size"; }
 };
 
 Half half_of(const Evidence& evidence, const WaitNode& node, OpKind kind) {
@@ -71,11 +79,11 @@ void show(const Evidence& evidence, Explained& explained, const Pair& pair, Find
 }
 
 Finding undecidable(const Evidence& evidence, Explained& explained, const Pair& pair) {
-    Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, pair.node);
+    Finding finding = evidence.finding_at(pair.kind(), pair.node);
     finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
-    depends_on(finding, Unknown::kSizeOfPair);
-    finding.summary = phrase("the two sides of {} pass different sizes; which one is wrong is undecidable",
-                             node_fact(evidence.run, evidence.graph.nodes[pair.node]));
+    depends_on<Unknown::kSizeOfPair>(finding, pair.what());
+    finding.summary = phrase("the two sides of {} pass different {}s; which one is wrong is undecidable",
+                             node_fact(evidence.run, evidence.graph.nodes[pair.node]), pair.what());
     show(evidence, explained, pair, finding);
     return finding;
 }
@@ -85,7 +93,8 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
     const uint32_t oldest = std::min_element(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) {
                                 return evidence.since(a.node) < evidence.since(b.node);
                             })->node;
-    Finding finding = evidence.finding_at(FindingKind::kSizeMismatch, oldest);
+    const Pair& first = pairs.front();
+    Finding finding = evidence.finding_at(first.kind(), oldest);
     finding.ranks = {rank};
     std::vector<int> peers;
     for (const Pair& pair : pairs) {
@@ -93,21 +102,26 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
     }
     sort_unique(peers);
     const WaitNode& node = evidence.graph.nodes[oldest];
-    finding.summary = pairs.size() == 1
-                          ? phrase("{} passes another size than {} in {}", rank_fact(rank), ranks_fact(peers),
-                                   node_fact(evidence.run, node))
-                          : phrase("{} passes other sizes than {} in {} sends and receives, the oldest of them {}",
-                                   rank_fact(rank), ranks_fact(peers), pairs.size(), node_fact(evidence.run, node));
+    finding.summary =
+        pairs.size() == 1
+            ? phrase("{} passes another {} than {} in {}", rank_fact(rank), first.what(), ranks_fact(peers),
+                     node_fact(evidence.run, node))
+            : phrase("{} passes other {}s than {} in {} sends and receives, the oldest of them {}", rank_fact(rank),
+                     first.what(), ranks_fact(peers), pairs.size(), node_fact(evidence.run, node));
     for (const Pair& pair : pairs) {
         show(evidence, explained, pair, finding);
     }
     if (by_its_past) {
         finding.evidence.push_back(
-            phrase("{} passed the size of its peers in its earlier calls with them", rank_fact(rank)));
+            phrase("{} passed the {} of its peers in its earlier calls with them", rank_fact(rank), first.what()));
     } else {
         finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(rank)));
     }
-    depends_on(finding, by_its_past ? Unknown::kSizeByPast : Unknown::kSizeMeant);
+    if (by_its_past) {
+        depends_on<Unknown::kSizeByPast>(finding, first.what());
+    } else {
+        depends_on<Unknown::kSizeMeant>(finding, first.what());
+    }
     return finding;
 }
 

@@ -138,7 +138,7 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
                                          rank_fact(finding.ranks.front()), where, first)
                                 : phrase("{} passes other sizes than {} in {}: {}", rank_fact(finding.ranks.front()),
                                          ranks_fact(others), where, first);
-        doubt<Unknown::kSizeMeant>(finding, !alone);
+        doubt<Unknown::kSizeMeant>(finding, !alone, "size");
     } else {
         for (const size_t part : concerned) {
             finding.ranks.push_back(rank_of(run, call, part));
@@ -150,7 +150,7 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
                          where, first)
                 : phrase("{} pairs of ranks pass different sizes in {}, one of them: {}; who is wrong is undecidable",
                          pairs.differ.size(), where, first);
-        depends_on(finding, Unknown::kSizeOfPair);
+        depends_on<Unknown::kSizeOfPair>(finding, "size");
     }
     for (size_t i = 1; i < std::min(pairs.differ.size(), kMostPairs); ++i) {
         finding.evidence.push_back(pair_fact(run, call, pairs.differ[i]));
