@@ -419,6 +419,14 @@ Sentence wait_length(const Run& run, const WaitNode& node) {
     return least_ns < kWorthTellingNs ? Sentence() : phrase("for at least {}", duration_fact(least_ns));
 }
 
+Sentence own_call_fact(const Run& run, const WaitNode& node, int rank) {
+    const Communicator& communicator = run.communicators[node.communicator];
+    const bool is_pair = node.kind == WaitKind::kPointToPoint;
+    return is_pair && run.global_rank(communicator, node.target) == rank   ? half_fact(run, node, OpKind::kRecv)
+           : is_pair && run.global_rank(communicator, node.source) == rank ? half_fact(run, node, OpKind::kSend)
+                                                                           : node_fact(run, node);
+}
+
 Sentence waiting_fact(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     if (ranks.empty()) {

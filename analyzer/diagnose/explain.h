@@ -19,6 +19,8 @@ struct Culprits {
 
 // "all_reduce #41 on dp:0", "recv #5 from rank 2 to rank 3 on pp:0", "the creation of dp:0".
 Sentence node_fact(const Run& run, const WaitNode& node);
+// The same for one rank: of a pair its own half, the send or the recv.
+Sentence own_call_fact(const Run& run, const WaitNode& node, int rank);
 Sentence waiting_fact(const Run& run, const WaitNode& node);
 // "for 5.5 s". Where only a file's time of change tells when its record ended, which a copy changes: as long as the
 // record itself shows, "for at least 5.5 s", or nothing.

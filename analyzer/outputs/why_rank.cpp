@@ -99,7 +99,8 @@ class Explorer {
     // Who is missing, by the reason.
     Sentence waits_in(uint32_t index) {
         const WaitNode& node = evidence_.graph.nodes[index];
-        Sentence sentence = phrase("{}, for {}", node_fact(run_, node), duration_fact(waiter_in(index)->age_ns));
+        Sentence sentence =
+            phrase("{}, for {}", own_call_fact(run_, node, why_.rank), duration_fact(waiter_in(index)->age_ns));
         std::map<AbsenceReason, std::vector<Absence>> absent;
         for (const Absence& absence : node.absent) {
             absent[absence.reason].push_back(absence);
