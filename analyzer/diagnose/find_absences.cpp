@@ -156,6 +156,9 @@ FindingKind kind_of(const Evidence& evidence, const Cause& cause) {
     if (!cause.absence.member.known() && died_unrecorded(evidence.run, cause.absence.global_rank)) {
         return FindingKind::kRankDead;
     }
+    if (cause.absence.reason == AbsenceReason::kClosed) {  // of all its calls, not of one half of a message
+        return FindingKind::kRankNotArrived;
+    }
     switch (evidence.graph.nodes[cause.nodes.front()].kind) {
         case WaitKind::kCreation: return FindingKind::kCommInitStuck;
         case WaitKind::kPointToPoint: return FindingKind::kP2pUnmatched;
@@ -340,6 +343,19 @@ void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absen
     sort_unique(finding.ranks);
 }
 
+// Ranks that closed a communicator may be about to make another one, which the others do not know of.
+void show_creations(const Evidence& evidence, Finding& finding) {
+    sort_unique(finding.ranks);
+    for (const WaitNode& node : evidence.graph.nodes) {
+        const std::vector<int> waiting = waiting_ranks(evidence.run, node);
+        if (node.kind == WaitKind::kCreation && !waiting.empty() && !node.absent.empty() &&
+            std::ranges::includes(finding.ranks, waiting)) {
+            finding.evidence.push_back(
+                phrase("{}; missing: {}", waiting_fact(evidence.run, node), absent_fact(node.absent)));
+        }
+    }
+}
+
 void report_causes(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings, Causes& causes) {
     if (are_idle_together(evidence, causes)) {
         report_idle_together(evidence, explained, findings, causes);
@@ -351,6 +367,7 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
     });
     std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
     std::optional<uint32_t> first_unknown;
+    std::map<uint32_t, uint32_t> closed;  // communicator -> place
     for (auto& [key, cause] : causes) {
         choose_missing_call(evidence, cause);
         uint32_t place = place_of(evidence, cause.nodes.front());
@@ -358,6 +375,9 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         if (!cause.absence.member.known() && evidence.graph.nodes[place].kind == WaitKind::kCollective) {
             place = first_unknown.value_or(place);
             first_unknown = place;
+        }
+        if (cause.absence.reason == AbsenceReason::kClosed) {
+            place = closed.try_emplace(evidence.graph.nodes[place].communicator, place).first->second;
         }
         groups[{kind_of(evidence, cause), place, cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
     }
@@ -379,6 +399,9 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         explain_absence(evidence.run, culprits, finding);
         if (finding.kind == FindingKind::kCaptureMismatch) {
             explain_capture(evidence.run, *culprits.node, culprits.absences, finding);
+        }
+        if (culprits.absences.front().reason == AbsenceReason::kClosed) {
+            show_creations(evidence, finding);
         }
         for (const uint32_t node : nodes) {
             explained.is_cause[node] = true;
