@@ -197,8 +197,9 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
 
 std::string rate(double bytes_per_s) { return fmt::format("{:.1f} GB/s", bytes_per_s * 1e-9); }
 
-Sentence since_words(const SlowCause& cause) {
-    return cause.since_step ? phrase(" since step {}", *cause.since_step) : Sentence();
+std::string since_words(const SlowCauses& slow, const SlowCause& cause) {
+    const std::string since = since_text(slow, cause);
+    return since.empty() ? since : " " + since;
 }
 
 std::string size_text(uint64_t bytes) {
@@ -208,7 +209,8 @@ std::string size_text(uint64_t bytes) {
 }
 
 // It is sure if the calls take far longer than moments are known to.
-void tell_slow_calls(const Run& run, const Timing& timing, const SlowCause& cause, Finding& finding) {
+void tell_slow_calls(const Run& run, const Timing& timing, const SlowCauses& slow, const SlowCause& cause,
+                     Finding& finding) {
     const SlowCalls& calls = *cause.calls;
     finding.kind = FindingKind::kSlowCollective;
     finding.communicator = calls.communicators.front();
@@ -232,7 +234,7 @@ void tell_slow_calls(const Run& run, const Timing& timing, const SlowCause& caus
     const double moved_bytes = bus_bytes(calls.op, calls.bytes, calls.members);
     finding.summary = phrase("{} of up to {} on {} ({}) takes {} instead of {}{}: {} of bus bandwidth instead of {}",
                              op_text(calls.op), size_text(calls.bytes), where, ranks_fact(finding.ranks),
-                             time(calls.taken_ns), time(calls.usual_ns), since_words(cause),
+                             time(calls.taken_ns), time(calls.usual_ns), since_words(slow, cause),
                              rate(moved_bytes / (calls.taken_ns * 1e-9)), rate(moved_bytes / (calls.usual_ns * 1e-9)));
     if (cause.hosts.size() == 1) {
         finding.summary += phrase("; host {} is in all of them", cause.hosts.front());
@@ -259,10 +261,10 @@ Finding slow_step(const Run& run, const Timing& timing, const SlowCauses& slow, 
     if (finding.confidence == Confidence::kLikely) {
         finding.would_confirm.emplace_back("a run without that: this is a replay of what was recorded");
     }
-    finding.summary = phrase("{}{}: {} ({:.0f}% of the step)", what_text(cause), since_words(cause),
+    finding.summary = phrase("{}{}: {} ({:.0f}% of the step)", what_text(cause), since_words(slow, cause),
                              counterfactual_text(cause), 100 * cause.share());
     if (cause.calls) {
-        tell_slow_calls(run, timing, cause, finding);
+        tell_slow_calls(run, timing, slow, cause, finding);
     }
     finding.evidence.insert(finding.evidence.end(), cause.evidence.begin(), cause.evidence.end());
     for (const std::string& missing : slow.missing) {

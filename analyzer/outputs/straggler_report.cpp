@@ -127,9 +127,9 @@ Section headline(const SlowCauses& slow, const Timing& timing) {
                    !lone.empty() || any_late(timing) ? "" : "; nothing that the records show costs more than chance")});
     } else {
         const SlowCause& first = slow.causes.front();
+        const std::string since = since_text(slow, first);
         section.blocks.emplace_back(
-            Paragraph{phrase("{}{}", first.since_step ? phrase("since step {} ", *first.since_step) : Sentence(),
-                             counterfactual_text(first))});
+            Paragraph{phrase("{}{}{}", since, since.empty() ? "" : " ", counterfactual_text(first))});
     }
     if (!lone.empty()) {
         section.blocks.emplace_back(Paragraph{lone});
@@ -140,12 +140,12 @@ Section headline(const SlowCauses& slow, const Timing& timing) {
     return section;
 }
 
-Section section_of(const SlowCause& cause) {
+Section section_of(const SlowCauses& slow, const SlowCause& cause) {
+    const std::string since = since_text(slow, cause);
     Section section{.id = std::string(name_of(cause.of_class)), .title = what_text(cause)};
-    section.blocks.emplace_back(Paragraph{fmt::format(
-        "{} of each step in the mean ({:.1f}%){}: {}", fine_duration_text(cause.cost_ns), 100 * cause.share(),
-        cause.since_step ? fmt::format(", since step {}", *cause.since_step) : std::string(),
-        counterfactual_text(cause))});
+    section.blocks.emplace_back(
+        Paragraph{fmt::format("{} of each step in the mean ({:.1f}%){}: {}", fine_duration_text(cause.cost_ns),
+                              100 * cause.share(), since.empty() ? since : ", " + since, counterfactual_text(cause))});
     Items items;
     for (const std::string& evidence : cause.evidence) {
         items.items.emplace_back(evidence);
@@ -274,7 +274,7 @@ std::string straggler_report(const Run& run, const Timing& timing, const SlowCau
     Document document;
     document.sections.push_back(headline(slow, timing));
     for (const SlowCause& cause : slow.causes) {
-        document.sections.push_back(section_of(cause));
+        document.sections.push_back(section_of(slow, cause));
     }
     if (timing.ranks.empty()) {
         const std::string why = unseen_text(run, timing);

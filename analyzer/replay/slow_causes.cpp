@@ -134,6 +134,15 @@ std::string what_text(const SlowCause& cause) { return filled(row_of(cause.of_cl
 
 std::string_view next_step(const SlowCause& cause) { return row_of(cause.of_class).next; }
 
+std::string since_text(const SlowCauses& slow, const SlowCause& cause) {
+    if (!cause.since_step) {
+        return {};
+    }
+    const int64_t end = slow.first_step + static_cast<int64_t>(slow.steps);
+    return slow.by_period ? fmt::format("in the last {} of {} steps", end - *cause.since_step, slow.steps)
+                          : fmt::format("since step {}", *cause.since_step);
+}
+
 std::string counterfactual_text(const SlowCause& cause) {
     return fmt::format("the step takes {}; {} {}", fine_duration_text(cause.step_ns),
                        fine_duration_text(cause.without_ns()),

@@ -76,6 +76,9 @@ SlowCauses slow_causes(const Run& run, const Timing& timing);
 
 // "the step takes 934 ms; 812 ms if rank 37 were as fast as the others".
 std::string counterfactual_text(const SlowCause& cause);
+// "since step 7"; "in the last 39 of 209 steps" where no step is marked, and so none has a number; nothing where it is
+// as old as the record.
+std::string since_text(const SlowCauses& slow, const SlowCause& cause);
 // "the GPU of rank 37 is slow".
 std::string what_text(const SlowCause& cause);
 // What to do about it.
