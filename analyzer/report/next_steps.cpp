@@ -199,4 +199,13 @@ std::vector<std::string> next_steps(const Run& run, const Finding& head, const s
     return Advice(run, head, input).write();
 }
 
+std::vector<std::string> look_at_a_rank(const Run& run, const std::string& input) {
+    if (run.processes.empty()) {
+        return {};
+    }
+    const auto inside = std::ranges::find_if(run.processes, is_inside_a_call);
+    const Process& process = inside == run.processes.end() ? run.processes.front() : *inside;
+    return {fmt::format("titan-analyze why {} {}  # what that rank does, and what it waits for", process.rank, input)};
+}
+
 }  // namespace titan::analyzer

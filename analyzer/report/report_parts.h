@@ -52,5 +52,7 @@ inline int64_t newest_moment_ns(const Process& process) {
 // Suggestions for the head finding, each a line for a shell: a command, or advice as a comment. `input` names the
 // records on a command line.
 std::vector<std::string> next_steps(const Run& run, const Finding& head, const std::string& input);
+// Where there is no finding: what one rank does and waits for, preferably one that is inside a call.
+std::vector<std::string> look_at_a_rank(const Run& run, const std::string& input);
 
 }  // namespace titan::analyzer
