@@ -22,6 +22,7 @@ constexpr int64_t kUsualTimeoutNs = 300'000'000'000;
 constexpr int64_t kShortestNs = 1'000'000'000;
 // The host of a job that works calls CUDA more often than this.
 constexpr int64_t kIdleNs = 5'000'000'000;
+constexpr int64_t kBeyondUsual = 3;  // times the longest time between two calls on record
 constexpr size_t kShownPlaces = 4;
 
 // Where the working threads of several ranks stand.
@@ -56,6 +57,14 @@ std::vector<int> ranks_of(const std::vector<const Process*>& processes) {
 
 int64_t idle_ns(const Process& process) {
     return process.now_ns - std::max(process.last_activity_ns(), process.started_ns);
+}
+
+int64_t longest_gap_ns(const Process& process) {
+    int64_t longest_ns = 0;
+    for (size_t i = 1; i < process.entries.size(); ++i) {
+        longest_ns = std::max(longest_ns, process.entries[i].entered_ns - process.entries[i - 1].entered_ns);
+    }
+    return longest_ns;
 }
 
 Sentence stand_text(const Stand& stand, const std::vector<const Process*>& processes) {
@@ -144,6 +153,7 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
 std::optional<OutsideWait> find_idle_job(const Evidence& evidence) {
     OutsideWait found;
     found.waited_ns = INT64_MAX;
+    found.hang_after_ns = static_cast<int64_t>(std::min(evidence.options.hang_after_s, 1e9) * 1e9);
     for (const Process& process : evidence.run.processes) {
         const ThreadState* const thread = most_informative_thread_state(process);
         if (process.liveness != Liveness::kAlive || thread == nullptr || thread->call != 0 ||
@@ -152,8 +162,14 @@ std::optional<OutsideWait> find_idle_job(const Evidence& evidence) {
         }
         found.since_ns = std::max(found.since_ns, process.now_ns - idle_ns(process));
         found.waited_ns = std::min(found.waited_ns, idle_ns(process));
+        found.usual_ns = std::max(found.usual_ns, longest_gap_ns(process));
+        if (evidence.options.hang_after_s <= 0 && process.timeout_ns != 0) {
+            found.hang_after_ns = std::max(found.hang_after_ns, nearly_its_timeout_ns(process));
+        }
     }
+    found.hang_after_ns = found.hang_after_ns == 0 ? kUsualTimeoutNs : found.hang_after_ns;
     const Stands stands = stands_of(evidence.run);
+    found.elsewhere = not_with_the_most(stands);
     for (const auto& [stand, processes] : stands) {
         const std::vector<int> ranks = ranks_of(processes);
         found.waiting.insert(found.waiting.end(), ranks.begin(), ranks.end());
@@ -164,11 +180,24 @@ std::optional<OutsideWait> find_idle_job(const Evidence& evidence) {
     return all_known && stands.size() <= kShownPlaces ? std::optional(std::move(found)) : std::nullopt;
 }
 
+// All ranks have called nothing for longer than the watchdog allows a call, far longer than ever before, and most of
+// them stand in one place of the program: those wait for the others.
+std::optional<OutsideWait> find_standstill(const Evidence& evidence) {
+    std::optional<OutsideWait> idle = find_idle_job(evidence);
+    const bool is_overdue = idle && idle->usual_ns > 0 && idle->waited_ns / kBeyondUsual > idle->usual_ns;
+    return is_overdue && !idle->elsewhere.empty() && idle->elsewhere.size() * 2 < idle->waiting.size() ? idle
+                                                                                                       : std::nullopt;
+}
+
 void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     if (any_hangs(findings)) {
         return;
     }
-    const std::optional<OutsideWait> wait = find_outside_wait(evidence);
+    std::optional<OutsideWait> wait = find_outside_wait(evidence);
+    const bool is_idle = !wait;
+    if (is_idle) {
+        wait = find_standstill(evidence);
+    }
     if (!wait || wait->waited_ns < (wait->is_over ? kShortestNs : wait->hang_after_ns) ||
         any_other_died(evidence.run, *wait)) {
         return;
@@ -188,6 +217,10 @@ void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vect
     finding.summary = phrase("{}; {} made no call of CUDA or NCCL for {}", wait->story, ranks_fact(wait->waiting),
                              duration_fact(wait->waited_ns));
     finding.evidence.emplace_back("no collective is pending for longer than usual; the stacks show these waits");
+    if (is_idle) {
+        finding.evidence.push_back(phrase("no rank has called CUDA or NCCL since; before, never for longer than {}",
+                                          duration_fact(wait->usual_ns)));
+    }
     if (!explained.died_waiting.empty()) {
         finding.evidence.emplace_back("those who have exited made no further call before their error");
     }

@@ -107,8 +107,10 @@ Pending pending_idle(const OutsideWait& wait) {
     pending.ranks = wait.waiting;
     pending.since_ns = wait.since_ns;
     pending.waited_ns = wait.waited_ns;
-    pending.summary = phrase("{}; no rank has called CUDA or NCCL for {}, and nothing shows whether that is usual",
-                             wait.story, duration_fact(wait.waited_ns));
+    pending.summary =
+        phrase("{}; no rank has called CUDA or NCCL for {}, {}", wait.story, duration_fact(wait.waited_ns),
+               wait.usual_ns == 0 ? Sentence("and nothing shows whether that is usual")
+                                  : phrase("before never for longer than {}", duration_fact(wait.usual_ns)));
     return pending;
 }
 
