@@ -32,8 +32,9 @@ struct Other {
     // Whether it sends or receives, and whether it comes to collectives: one that only gets new weights is not like one
     // that sends what it generated.
     std::pair<bool, bool> meets;
-    double late_ns = 0;      // by how much it comes later than those that wait, in the mean over the steps
-    double earliest_ns = 0;  // of those like it
+    double late_ns = 0;          // by how much it comes later than those that wait, in the mean over the steps
+    double earliest_ns = 0;      // of those like it
+    double behind_loads_ns = 0;  // of late_ns: in which it loaded code
     bool is_slow = false;
 
     double later_ns() const { return late_ns - earliest_ns; }
@@ -81,8 +82,13 @@ class OtherJobs {
                              : holder->of_class == CauseClass::kSlowRankHost
                                  ? class_of_host(search_, slow, false, cause)
                                  : holder->of_class;
+        } else if (cause.ranks.size() == 1 && latest->behind_loads_ns > latest->late_ns / 2) {
+            cause.of_class = CauseClass::kJit;
+            cause.evidence.front() = fmt::format("{} comes {}", ranks_text(cause.ranks), cause.evidence.front());
+            cause.evidence.emplace_back("mostly behind calls that load code");
         } else {
-            cause.evidence.front() = "they come " + cause.evidence.front();
+            cause.evidence.front() =
+                (cause.ranks.size() == 1 ? "it comes " : "they come ") + std::move(cause.evidence.front());
         }
         search_.add(std::move(cause), without());
     }
@@ -103,17 +109,19 @@ class OtherJobs {
     }
 
     void measure() {
-        std::map<std::pair<uint32_t, uint32_t>, double> latest_ns;  // by process and step
+        std::map<std::pair<uint32_t, uint32_t>, OutsideArrival> latest;  // by process and step
         for_each_outside([&](uint32_t n, bool is_pair, const std::vector<OutsideArrival>& arrivals) {
             for (const OutsideArrival& one : arrivals) {
                 auto& [in_pairs, in_groups] = others_[one.process].meets;
                 (is_pair ? in_pairs : in_groups) = true;
-                double& ns = latest_ns[{one.process, search_.graph.nodes[n].step}];
-                ns = std::max(ns, one.late_ns);
+                OutsideArrival& last = latest[{one.process, search_.graph.nodes[n].step}];
+                last = one.late_ns > last.late_ns ? one : last;
             }
         });
-        for (const auto& [key, ns] : latest_ns) {
-            others_[key.first].late_ns += ns / search_.graph.steps;
+        for (const auto& [key, last] : latest) {
+            Other& other = others_[key.first];
+            other.late_ns += last.late_ns / search_.graph.steps;
+            other.behind_loads_ns += last.behind_loads ? last.late_ns / search_.graph.steps : 0;
         }
     }
 

@@ -338,6 +338,12 @@ class GraphBuilder {
     }
 
     // The meetings of the graph that this process comes to, too.
+    static bool loads_code(const Process& process, int64_t begin_ns, int64_t end_ns) {
+        return std::any_of(process.steps.begin(), process.steps.end(), [&](const StepProfile& step) {
+            return step.load_ns > 0 && step.begin_ns < end_ns && step.end_ns > begin_ns;
+        });
+    }
+
     void add_outside(uint32_t index) {
         const Process& process = run_.processes[index];
         if (!process.sees.moments) {
@@ -350,7 +356,9 @@ class GraphBuilder {
                 const int64_t after_ns = times.started == kNoIndex ? 0 : int64_t{times.started} * CallTimes::kUnitNs;
                 const auto arrived_ns =
                     static_cast<double>(clocks_.common_ns(index, entered_ns + after_ns) - origin_ns_);
-                graph_.outside[meeting].push_back({index, arrived_ns - last_ns_[meeting]});
+                const double late_ns = arrived_ns - last_ns_[meeting];
+                graph_.outside[meeting].push_back(
+                    {index, late_ns, loads_code(process, entered_ns - static_cast<int64_t>(late_ns), entered_ns)});
             }
         });
     }

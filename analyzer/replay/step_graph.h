@@ -57,6 +57,7 @@ struct StepRoute {
 struct OutsideArrival {
     uint32_t process = kNoIndex;  // index in Run::processes
     double late_ns = 0;           // behind the last of those that the graph has; below 0: it was there before
+    bool behind_loads = false;    // it loaded code in that time
 };
 
 struct StepGraph {
