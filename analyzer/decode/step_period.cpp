@@ -137,8 +137,9 @@ std::vector<StepProfile> steps_by_period(const Process& process, const std::vect
     if (period.calls > 0) {
         period = with_launches(process, launches_between(process, launches_ns, since_ns, places), places, period);
     }
-    // One call that comes again and again says nothing of how many there are in a step.
-    const Beat beat = period.calls < 2 ? Beat() : beat_of(process, places, period);
+    // Of one call that comes again and again nothing says how many there are in a step: each counts as one, and shares
+    // of it are shares of a step.
+    const Beat beat = period.calls == 0 ? Beat() : beat_of(process, places, period);
     if (beat.row == kNoIndex) {
         return steps;
     }

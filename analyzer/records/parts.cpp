@@ -40,7 +40,7 @@ uint64_t shape_of(uint64_t communicator_id, const Entry& entry) {
 // Steps that wait to be told until the ends of calls are known: more of them come from a journal, which has no ends.
 constexpr size_t kMostHeld = 65'536;
 
-std::string period_name(size_t calls) { return fmt::format("period of {} calls", calls); }
+std::string period_name(size_t calls) { return "period of " + counted(calls, "call"); }
 
 // A call of either recorder; times in nanoseconds of one clock.
 struct Call {

@@ -102,12 +102,11 @@ class GraphBuilder {
             last = std::min(last, steps.last);
         }
         if (graph_.processes.empty()) {
-            graph_.why_none =
-                !any_moments && !run_.processes.empty()
-                    ? "these records show how long calls took, but not when they ran: the step without a "
-                      "cause cannot be played"
-                    : "no steps are marked, and the calls repeat in no period of several calls: there is no step to "
-                      "speak of";
+            graph_.why_none = !any_moments && !run_.processes.empty()
+                                  ? "these records show how long calls took, but not when they ran: the step without a "
+                                    "cause cannot be played"
+                                  : "no steps are marked, and the calls repeat in no period: there is no step to "
+                                    "speak of";
             return false;
         }
         const int64_t steps = last < first ? 0 : int64_t{last} - first + 1;
