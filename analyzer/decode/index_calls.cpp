@@ -1,7 +1,9 @@
 #include "index_calls.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "base/hash.h"
 #include "robust.h"
@@ -122,6 +124,42 @@ int64_t typical_ns(const Process& process, const Member& member) {
     return typical_of(std::move(durations));
 }
 
+// Calls of a member that take far longer than its others, such as those in which ranks wait for the next evaluation or
+// request, are usual if there are several, or one half-way to the newest call. The first calls set connections up.
+int64_t returning_ns(const Process& process, uint32_t row, int64_t typical_ns) {
+    constexpr size_t kFirstCalls = 2;
+    constexpr int64_t kTimesTypical = 20;
+    constexpr int64_t kLeastNs = 200'000'000;
+    struct Like {
+        size_t calls = 0, place = 0, count = 0;
+        int64_t longest_ns = 0;
+    };
+    std::map<std::pair<OpKind, int32_t>, Like> likes;  // collectives together, messages by kind and peer
+    for (const Entry& entry : process.entries) {
+        if (entry.row != row || entry.entered_ns == 0) {
+            continue;
+        }
+        const bool is_message = format::class_of(entry.kind) == format::OpClass::p2p;
+        Like& like = likes[is_message ? std::pair(entry.kind, entry.peer) : std::pair(OpKind{}, -1)];
+        const int64_t took_ns = entry.finished_ns - entry.entered_ns;
+        if (like.calls++ >= kFirstCalls && took_ns > std::max(kLeastNs, kTimesTypical * typical_ns) &&
+            process.may_have_taken(took_ns)) {
+            like.place = like.calls - 1;
+            ++like.count;
+            like.longest_ns = std::max(like.longest_ns, took_ns);
+        }
+    }
+    int64_t longest_ns = 0;
+    for (const auto& [key, like] : likes) {
+        const size_t newest = like.calls - 1;
+        const bool is_half_way =
+            2 * like.place <= newest + newest / 50 + 1 && newest <= 2 * like.place + newest / 50 + 1;
+        longest_ns =
+            like.count > 1 || (like.count == 1 && is_half_way) ? std::max(longest_ns, like.longest_ns) : longest_ns;
+    }
+    return longest_ns;
+}
+
 // The longest time that the program went without a call. If nobody watches the GPU, nothing else shows how long its
 // steps are. What an abort ends was no pause of the program but the hang.
 int64_t longest_pause_ns(const Process& process) {
@@ -181,6 +219,9 @@ void index_calls(Process& process) {
             }
         }
         member.typical_ns = watched ? typical_ns(process, member) : pause_ns;
+        member.returning_ns =
+            watched ? returning_ns(process, static_cast<uint32_t>(&member - process.members.data()), member.typical_ns)
+                    : 0;
     }
 }
 

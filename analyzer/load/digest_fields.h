@@ -301,7 +301,7 @@ void each_field(Process& p, Visit&& visit) {
         rows(a, p.members, &M::id, &M::parent_id, &M::alias_id, &M::issued, &M::finished, &M::created_ns, &M::ready_ns,
              &M::closed_ns, &M::ordinal, &M::name, &M::create_thread, &M::size, &M::rank, &M::device, &M::color,
              &M::key, &M::parent_rank, &M::create_result, &M::async_error, &M::origin, &M::state, &M::identity_guessed,
-             &M::typical_ns, &M::p2p_counted, &M::sent, &M::received);
+             &M::typical_ns, &M::returning_ns, &M::p2p_counted, &M::sent, &M::received);
     });
     visit(5, [&](A& a) {
         using T = ThreadState;

@@ -235,6 +235,7 @@ void bound_numbers(Process& p) {
     for (Member& member : p.members) {
         moments(member.created_ns, member.ready_ns, member.closed_ns);
         lengths(member.typical_ns);
+        lengths(member.returning_ns);
         for (Arrival& arrival : member.arrivals) {
             moments(arrival.entered_ns, arrival.started_ns, arrival.ended_ns, arrival.waited_ns, arrival.held_ns);
         }

@@ -215,6 +215,7 @@ struct Member {
     std::vector<uint32_t> calls;    // collectives of it in Process::entries, by sequence number
     CallLog call_log;               // all its collectives that the ring still held, in Process::history
     int64_t typical_ns = 0;         // median from the call to its completion, over the newest calls; 0 unknown
+    int64_t returning_ns = 0;       // the longest of its calls that take long again and again, 0 none
     std::vector<Arrival> arrivals;  // a sample of them, by sequence number
     bool p2p_counted = false;
     // Counters of PyTorch's group (pg_status), -1 none. Its watchdog looked at each call's end and start, so they are

@@ -60,6 +60,16 @@ int64_t shortest_step_ns(const Process& process) {
     return process.steps.size() < kLeastSteps ? 0 : std::max<int64_t>(shortest, 0);
 }
 
+// Waits so long have come before, and ended.
+int64_t beyond_returning_ns(const Run& run, const WaitNode& node) {
+    int64_t longest_ns = 0;
+    for (const Waiter& waiter : node.waiting) {
+        longest_ns =
+            waiter.member.row == kNoIndex ? longest_ns : std::max(longest_ns, run.member(waiter.member).returning_ns);
+    }
+    return longest_ns / 4 * 5;
+}
+
 // How long we know the member to be missing: from the start of the wait to its own dump, by its host's clock; or by its
 // own silence, which needs no common clock. A ring that ends with its last sign of life tells of its silence by the
 // others' newer ones, and so does a process that has ended while those who wait live on.
@@ -195,7 +205,8 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     const bool sets_up = node.kind == WaitKind::kCreation || node.sequence <= run.process(first).sees.first_number;
     int64_t threshold = sets_up && !is_over(run, node) ? kLeastCreationHangNs : kLeastHangNs;
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
-    threshold = std::max({threshold, smeared_over_ns(run, node), shortest_step_ns(run.process(first))});
+    threshold = std::max(
+        {threshold, smeared_over_ns(run, node), shortest_step_ns(run.process(first)), beyond_returning_ns(run, node)});
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
         if (process.source.reason == format::DumpReason::kTimeout && process.timeout_ns != 0) {
