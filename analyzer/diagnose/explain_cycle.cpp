@@ -31,7 +31,9 @@ void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edg
     constexpr size_t kShownWaits = 8;
     int rank = rank_of(run, cycle.back());
     for (const Edge& edge : cycle) {
-        finding.cycle.push_back({rank, own_call_fact(run, graph.nodes[edge.from], rank), rank_of(run, edge)});
+        if (rank_of(run, edge) != rank) {  // else it waits behind work of its own
+            finding.cycle.push_back({rank, own_call_fact(run, graph.nodes[edge.from], rank), rank_of(run, edge)});
+        }
         rank = rank_of(run, edge);
     }
     finding.summary = sentence(finding.cycle);

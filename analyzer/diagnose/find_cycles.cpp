@@ -130,66 +130,96 @@ bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cyc
     return true;
 }
 
-// A missing send or receive that a rank used to make there, or that ranks with the same role make.
-struct MissedHalf {
+// The half of a message in a ring that a rank leaves out, or makes too many: beside ranks with the same role, or beside
+// its own past.
+struct OddHalf {
     const Edge* edge = nullptr;
-    const Edit* beside_siblings = nullptr;  // null: by its own past
+    const Edit* edit = nullptr;  // null: its own, of the call that it waits in
+    uint32_t process = kNoIndex;
+    bool is_extra = false;
 };
 
-std::optional<MissedHalf> missed_half(const Evidence& evidence, const Edge& edge, uint32_t waits_in,
-                                      const std::optional<Edit>& own) {
+// The edit's call is the rank's half of the message that it waits in.
+bool is_own_half(const Evidence& evidence, const WaitNode& node, const Edit& edit) {
+    const CallSignature& made = evidence.run.processes[edit.process].history[edit.place];
+    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return waiter.member.process == edit.process && waiter.entry != nullptr && waiter.member.row == made.row &&
+               waiter.entry->kind == made.kind && waiter.entry->peer == made.peer;
+    });
+}
+
+// `own`: the edit of the rank that is missing in the edge's node, in the call that it waits in. `lone`: the only one in
+// the ring, by what each rank did before.
+std::optional<OddHalf> odd_half(const Evidence& evidence, const Edge& edge, uint32_t waits_in,
+                                const std::optional<Edit>& own, const std::optional<Edit>& lone) {
     const WaitNode& node = evidence.graph.nodes[edge.from];
     if (node.kind != WaitKind::kPointToPoint) {
         return std::nullopt;
     }
-    const Edit* const odd = evidence.edits.of(edge.via.process);
-    if (odd != nullptr && (odd->kind != EditKind::kExtra || odd->or_extra) &&
-        in_place_of(evidence.run, edge.via, node, *odd)) {
-        return MissedHalf{&edge, odd};
+    for (const Edit* const edit : {evidence.edits.of(edge.via.process), lone ? &*lone : nullptr}) {
+        const bool is_missing = edit != nullptr && (edit->kind != EditKind::kExtra || edit->or_extra);
+        if (is_missing && edit->process == edge.via.process && in_place_of(evidence.run, edge.via, node, *edit)) {
+            return OddHalf{&edge, edit, edit->process};
+        }
+        if (edit != nullptr && !is_missing && is_own_half(evidence, node, *edit)) {
+            return OddHalf{&edge, edit, edit->process, true};
+        }
     }
     const bool same_group = evidence.graph.nodes[waits_in].communicator == node.communicator;
     return own && same_group && in_place_of(evidence.run, edge.via, node, *own)
-               ? std::optional(MissedHalf{&edge, nullptr})
+               ? std::optional(OddHalf{&edge, nullptr, edge.via.process})
                : std::nullopt;
 }
 
-// The rank has left it out, or makes it later now. Where the others do what they never did, or what ranks with their
-// role do not do, either, it is the program.
-bool choose_who_missed(const Evidence& evidence, const std::vector<MissedHalf>& missed,
-                       const std::vector<int>& deviating, Finding& finding) {
-    if (missed.size() != 1) {
+Sentence odd_half_text(const Evidence& evidence, const OddHalf& half, int rank, bool is_late) {
+    const WaitNode& node = evidence.graph.nodes[half.edge->from];
+    const Edit* const edit = half.edit;
+    const Sentence like =
+        edit == nullptr || edit->siblings.empty()
+            ? phrase("it {} did before", half.is_extra ? "never" : "always")
+            : phrase("{}, which {} the same part, {}", ranks_fact(edit->siblings),
+                     verb_form(edit->siblings.size(), "plays", "play"), half.is_extra ? "made none" : "did");
+    return half.is_extra ? phrase("{} made {} where {}", rank_fact(rank), own_call_fact(evidence.run, node, rank), like)
+                         : phrase("{} {} its side of {} {} {}", rank_fact(rank), is_late ? "made" : "did not make",
+                                  node_fact(evidence.run, node), is_late ? "later than" : "where", like);
+}
+
+// Names the rank if it is the only one. Where the others do what they never did, or what ranks with their role do not
+// do, either, it is the program.
+bool choose_odd_half(const Evidence& evidence, const std::vector<OddHalf>& halves, const std::vector<int>& deviating,
+                     Finding& finding) {
+    if (halves.size() != 1) {
         return false;
     }
-    const auto [edge, odd] = missed.front();
-    const int rank = evidence.run.member(edge->via).global_rank;
-    const auto is_other = [&](int one) { return one != rank; };
+    const OddHalf& half = halves.front();
+    const int rank =
+        half.is_extra ? evidence.run.processes[half.process].rank : evidence.run.member(half.edge->via).global_rank;
     const std::vector<const Edit*> edits = evidence.edits.among(finding.ranks);
-    if (std::any_of(edits.begin(), edits.end(), [&](const Edit* edit) { return edit->process != edge->via.process; }) ||
-        (odd == nullptr && std::any_of(deviating.begin(), deviating.end(), is_other))) {
+    if (std::ranges::any_of(edits, [&](const Edit* edit) { return edit->process != half.process; }) ||
+        (half.edit == nullptr && std::ranges::any_of(deviating, [&](int one) { return one != rank; }))) {
         return false;
     }
-    const WaitNode& node = evidence.graph.nodes[edge->from];
-    const bool is_queued = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
-        return absence.member == edge->via && absence.reason == AbsenceReason::kQueued;
+    const std::vector<Absence>& absent = evidence.graph.nodes[half.edge->from].absent;
+    const bool is_queued = std::ranges::any_of(absent, [&](const Absence& absence) {
+        return absence.member == half.edge->via && absence.reason == AbsenceReason::kQueued;
     });
-    const bool is_late = odd == nullptr ? is_queued : odd->kind == EditKind::kSwapped;
-    const Sentence like = odd == nullptr ? phrase("it always did before")
-                                         : phrase("{}, which {} the same part, did", ranks_fact(odd->siblings),
-                                                  verb_form(odd->siblings.size(), "plays", "play"));
+    const bool is_late = half.edit == nullptr ? is_queued : half.edit->kind == EditKind::kSwapped;
     finding.ranks = {rank};
-    finding.summary = phrase("{} {} its side of {} {} {}: {}", rank_fact(rank), is_late ? "made" : "did not make",
-                             node_fact(evidence.run, node), is_late ? "later than" : "where", like, finding.summary);
+    finding.summary = phrase("{}: {}", odd_half_text(evidence, half, rank, is_late), finding.summary);
     finding.kind = is_late ? finding.kind : FindingKind::kP2pUnmatched;
-    const char* const what = is_late ? "has the wrong order" : "skipped the call";
-    if (odd != nullptr) {
-        finding.evidence.push_back(edit_fact(evidence.run, *odd));
-        depends_on<Unknown::kBySiblings>(finding, rank_fact(rank), what, ranks_fact(odd->siblings));
-        return true;
-    }
-    if (!is_late) {
+    const char* const what = half.is_extra ? "made a call too many"
+                             : is_late     ? "has the wrong order"
+                                           : "skipped the call";
+    if (half.edit != nullptr) {
+        finding.evidence.push_back(edit_fact(evidence.run, *half.edit));
+    } else if (!is_late) {
         finding.evidence.push_back(phrase("whether {} skipped the call or is late is undecidable", rank_fact(rank)));
     }
-    depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), what);
+    if (half.edit != nullptr && !half.edit->siblings.empty()) {
+        depends_on<Unknown::kBySiblings>(finding, rank_fact(rank), what, ranks_fact(half.edit->siblings));
+    } else {
+        depends_on<Unknown::kByOwnPast>(finding, rank_fact(rank), what);
+    }
     return true;
 }
 
@@ -279,7 +309,8 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
     std::vector<int> all;
     std::vector<int> fewest;
     std::vector<int> deviating;
-    std::vector<MissedHalf> missed;
+    std::vector<std::optional<Edit>> own_edits;  // by edge
+    std::set<uint32_t> communicators;
     size_t smallest = SIZE_MAX;
     bool unique = false;
     for (size_t i = 0; i < cycle.size(); ++i) {
@@ -296,17 +327,26 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
         if (edit && deviates_alone(evidence, next.from, edge.via.process)) {
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
-        if (const auto half = missed_half(evidence, edge, next.from, edit)) {
-            missed.push_back(*half);
-        }
+        own_edits.push_back(edit);
+        communicators.insert(evidence.graph.nodes[edge.from].communicator);
     }
     sort_unique(all);
     sort_unique(deviating);
     finding.ranks = all;
-    if (choose_who_missed(evidence, missed, deviating, finding)) {
+    // In a ring of messages alone either side may be the one that has another order.
+    const bool only_p2p = finding.kind == FindingKind::kP2pCycle;
+    const std::optional<Edit> lone =
+        only_p2p ? std::nullopt
+                 : only_edit_of_own_past(evidence.run, all, {communicators.begin(), communicators.end()});
+    std::vector<OddHalf> halves;
+    for (size_t i = 0; i < cycle.size(); ++i) {
+        if (const auto half = odd_half(evidence, cycle[i], cycle[(i + 1) % cycle.size()].from, own_edits[i], lone)) {
+            halves.push_back(*half);
+        }
+    }
+    if (choose_odd_half(evidence, halves, deviating, finding)) {
         return;
     }
-    const bool only_p2p = finding.kind == FindingKind::kP2pCycle;
     const bool is_one_alone = !only_p2p && unique && smallest == 1 && all.size() > 2;  // no vote makes that surer
     const bool by_vote = !is_one_alone && (break_tie_by_vote(evidence, cycle, finding) ||
                                            break_tie_by_members(evidence, cycle, finding));
