@@ -137,7 +137,7 @@ std::vector<StepProfile> steps_by_period(const Process& process, const std::vect
     if (period.calls > 0) {
         period = with_launches(process, launches_between(process, launches_ns, since_ns, places), places, period);
     }
-    // Of one call that comes again and again nothing says how many there are in a step: each counts as one, and shares
+    // Nothing says how many of one call that comes again and again are in a step: each counts as one, and shares
     // of it are shares of a step.
     const Beat beat = period.calls == 0 ? Beat() : beat_of(process, places, period);
     if (beat.row == kNoIndex) {

@@ -182,6 +182,10 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
         const int32_t status = process->ending.exit_status;
         return phrase("exited{} without calling {}", status < 0 ? "" : fmt::format(" with status {}", status), call);
     }
+    if (absence.restarted) {
+        return phrase("{} started again alone, and {} creating the communicator that {} uses",
+                      verb_form(count, "was", "were"), verb_form(count, "is", "are"), call);
+    }
     if (absence.moved_on) {
         const Entry* made = newest_call_beside(*process, absence.member.row);
         const Entry& last = made == nullptr ? process->entries.back() : *made;

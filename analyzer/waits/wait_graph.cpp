@@ -203,6 +203,15 @@ class GraphBuilder {
             return absence;
         }
         absence.held_by = member == nullptr ? holds_.of_process(ref.process) : holds_.of_member(ref);
+        // The others have finished calls on a communicator that it is only making: it is another process of that rank.
+        absence.restarted = member != nullptr && is_being_created(*member) &&
+                            std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                                return waiter.member.row != kNoIndex && run_.member(waiter.member).finished > 0;
+                            });
+        if (absence.restarted) {
+            absence.held_by.clear();
+            return absence;
+        }
         const bool closed = member != nullptr && (member->closed_ns != 0 || member->state == CommState::kDestroyed ||
                                                   member->state == CommState::kAborted);
         if (closed && (absence.held_by.empty() || !has_aborted(process))) {

@@ -61,6 +61,7 @@ struct Absence {
     std::vector<uint32_t> held_by;  // nodes
     bool moved_on = false;          // went on to a later step without the call
     bool by_prediction = false;     // judged by what it always did before
+    bool restarted = false;         // another process of that rank makes the communicator anew
     SkippedCall skip{};
 };
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "link_run.h"
 #include "played.h"
 
 using namespace titan::test;
@@ -41,4 +42,28 @@ TEST_CASE("four seconds in the creation of a communicator, without one rank: nei
     REQUIRE(json["waiting"].size() == 1);
     CHECK(json["waiting"][0]["missing"] == std::vector<int>{1});
     CHECK(json["waiting"][0]["op"] == "comm_init");
+}
+
+TEST_CASE("a rank that was started again alone is what the others wait for on their old communicator") {
+    Scenario job(4);
+    for (int rank = 0; rank < 4; ++rank) {
+        for (int call = 0; call < (rank == 2 ? 3 : 4); ++call) {
+            job.program(rank).all_reduce("world").sync();
+        }
+    }
+    job.play();
+    Run run = run_of(job);
+    titan::analyzer::link(run);
+    titan::analyzer::Process& again = run.processes[2];
+    titan::analyzer::Member& member = again.members[0];
+    member.created_ns = again.now_ns - 2'000'000'000;
+    member.state = titan::format::CommState::kCreating;
+    member.issued = member.finished = 0;
+    member.calls.clear();
+    member.call_log = {};
+    again.entries.clear();
+    const titan::analyzer::Diagnosis diagnosis = titan::analyzer::diagnose(run);
+    REQUIRE(!diagnosis.findings.empty());
+    CHECK(diagnosis.findings.front().ranks == std::vector<int>{2});
+    CHECK(holds(diagnosis.findings.front().summary.text(), "was started again alone"));
 }
