@@ -32,18 +32,6 @@ struct CommunicatorNames {
     uint32_t name[Communicators::kMaxRows];
 };
 
-// False: it is being written, or overwritten.
-__attribute__((no_sanitize("thread"))) bool copy_entry(Ring<format::CollectiveEntry>& ring, uint64_t ticket,
-                                                       format::CollectiveEntry& into) {
-    format::CollectiveEntry* const slot = ring.find(ticket);
-    if (slot == nullptr) {
-        return false;
-    }
-    __builtin_memcpy(&into, slot, sizeof(into));
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return Ring<format::CollectiveEntry>::holds(*slot, ticket);
-}
-
 template <size_t Bytes>
 void copy_name(const Session& session, uint32_t id, char (&into)[Bytes]) {
     size_t length = 0;
@@ -111,7 +99,7 @@ size_t titan_record(titan_call* calls, size_t most, size_t call_bytes) {
     size_t copied = 0;
     for (uint64_t ticket = head - wanted; ticket != head; ++ticket) {
         format::CollectiveEntry entry;
-        if (!copy_entry(ring, ticket, entry)) {
+        if (!ring.copy(ticket, entry)) {
             continue;
         }
         // A program that was built with another header has another size of its own.
