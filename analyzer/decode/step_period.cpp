@@ -27,9 +27,14 @@ struct Beat {
     }
 };
 
-// The n-th message of each pair belongs to the n-th micro-batch.
+// The n-th message of each pair belongs to the n-th micro-batch, unless several threads send.
 Beat beat_of_sends(const Process& process, const std::vector<uint32_t>& places, const CallPeriod& period) {
     Beat beat;
+    const uint32_t thread = process.entries[places.back()].thread;
+    if (std::any_of(places.begin(), places.end(),
+                    [&](uint32_t place) { return process.entries[place].thread != thread; })) {
+        return beat;
+    }
     for (size_t i = places.size() - period.calls; i < places.size(); ++i) {
         const Entry& entry = process.entries[places[i]];
         if (beat.row == kNoIndex && entry.row != kNoIndex && entry.kind == format::OpKind::kSend) {
