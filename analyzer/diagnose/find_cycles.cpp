@@ -385,6 +385,19 @@ void tell_cycle(const Evidence& evidence, Explained& explained, std::vector<Find
     findings.push_back(std::move(finding));
 }
 
+// A pair that never exchanged anything, among pairs that did again and again: the message may go to the wrong rank.
+void doubt_first_message(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
+    constexpr uint64_t kOften = 3;
+    const auto sequence_of = [&](const Edge& edge) { return evidence.graph.nodes[edge.from].sequence; };
+    const bool any_often = std::ranges::any_of(cycle, [&](const Edge& edge) { return sequence_of(edge) >= kOften; });
+    for (const Edge& edge : cycle) {
+        const WaitNode& node = evidence.graph.nodes[edge.from];
+        if (any_often && node.kind == WaitKind::kPointToPoint && node.sequence == 0) {
+            depends_on<Unknown::kMessageTooMany>(finding, ranks_fact(waiting_ranks(evidence.run, node)));
+        }
+    }
+}
+
 void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
                const std::vector<uint32_t>& nodes) {
     const uint32_t oldest = evidence.oldest_of(nodes);
@@ -411,6 +424,7 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
         doubt<Unknown::kMemberGuessed>(finding, guessed && finding.confidence == Confidence::kCertain,
                                        rank_fact(evidence.run.processes[edge.via.process].rank));
     }
+    doubt_first_message(evidence, cycle, finding);
     tell_cycle(evidence, explained, findings, nodes, std::move(finding));
 }
 
