@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "base/hash.h"
 #include "robust.h"
@@ -126,38 +126,40 @@ int64_t typical_ns(const Process& process, const Member& member) {
 
 // Calls of a member that take far longer than its others, such as those in which ranks wait for the next evaluation or
 // request, are usual if there are several, or one half-way to the newest call. The first calls set connections up.
-int64_t returning_ns(const Process& process, uint32_t row, int64_t typical_ns) {
+void note_returning_waits(Process& process) {
     constexpr size_t kFirstCalls = 2;
     constexpr int64_t kTimesTypical = 20;
     constexpr int64_t kLeastNs = 200'000'000;
     struct Like {
         size_t calls = 0, place = 0, count = 0;
         int64_t longest_ns = 0;
+        bool is_half_way() const {
+            const size_t newest = calls - 1, slack = newest / 50 + 1;
+            return 2 * place <= newest + slack && newest <= 2 * place + slack;
+        }
     };
-    std::map<std::pair<OpKind, int32_t>, Like> likes;  // collectives together, messages by kind and peer
+    std::map<std::tuple<uint32_t, OpKind, int32_t>, Like> likes;  // by row; messages also by kind and peer
     for (const Entry& entry : process.entries) {
-        if (entry.row != row || entry.entered_ns == 0) {
+        if (entry.row >= process.members.size() || entry.entered_ns == 0) {
             continue;
         }
         const bool is_message = format::class_of(entry.kind) == format::OpClass::p2p;
-        Like& like = likes[is_message ? std::pair(entry.kind, entry.peer) : std::pair(OpKind{}, -1)];
+        Like& like = likes[{entry.row, is_message ? entry.kind : OpKind{}, is_message ? entry.peer : -1}];
         const int64_t took_ns = entry.finished_ns - entry.entered_ns;
-        if (like.calls++ >= kFirstCalls && took_ns > std::max(kLeastNs, kTimesTypical * typical_ns) &&
+        const int64_t usual_ns = process.members[entry.row].typical_ns;
+        if (like.calls++ >= kFirstCalls && took_ns > kLeastNs && took_ns / kTimesTypical > usual_ns &&
             process.may_have_taken(took_ns)) {
             like.place = like.calls - 1;
             ++like.count;
             like.longest_ns = std::max(like.longest_ns, took_ns);
         }
     }
-    int64_t longest_ns = 0;
     for (const auto& [key, like] : likes) {
-        const size_t newest = like.calls - 1;
-        const bool is_half_way =
-            2 * like.place <= newest + newest / 50 + 1 && newest <= 2 * like.place + newest / 50 + 1;
-        longest_ns =
-            like.count > 1 || (like.count == 1 && is_half_way) ? std::max(longest_ns, like.longest_ns) : longest_ns;
+        if (like.count > 1 || (like.count == 1 && like.is_half_way())) {
+            int64_t& returning_ns = process.members[std::get<0>(key)].returning_ns;
+            returning_ns = std::max(returning_ns, like.longest_ns);
+        }
     }
-    return longest_ns;
 }
 
 // The longest time that the program went without a call. If nobody watches the GPU, nothing else shows how long its
@@ -219,9 +221,9 @@ void index_calls(Process& process) {
             }
         }
         member.typical_ns = watched ? typical_ns(process, member) : pause_ns;
-        member.returning_ns =
-            watched ? returning_ns(process, static_cast<uint32_t>(&member - process.members.data()), member.typical_ns)
-                    : 0;
+    }
+    if (watched) {
+        note_returning_waits(process);
     }
 }
 

@@ -130,7 +130,7 @@ SkipVerdict odd_beside_siblings(const Run& run, const SiblingEdits& edits, Membe
                    : SkipVerdict::kNo;
     }
     const CallSignature& made = run.process(waiter.member).history[of_waiter->place];
-    const CallSignature& waited = run.process(waiter.member).history[waiter.entry->place];
+    const Entry& waited = *waiter.entry;
     return made.row == waited.row && made.kind == waited.kind && made.peer == waited.peer ? SkipVerdict::kWaiterIsOdd
                                                                                           : SkipVerdict::kNo;
 }

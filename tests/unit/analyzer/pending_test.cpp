@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "index_calls.h"
 #include "link_run.h"
 #include "played.h"
 
@@ -66,4 +68,28 @@ TEST_CASE("a rank that was started again alone is what the others wait for on th
     REQUIRE(!diagnosis.findings.empty());
     CHECK(diagnosis.findings.front().ranks == std::vector<int>{2});
     CHECK(holds(diagnosis.findings.front().summary.text(), "was started again alone"));
+}
+
+TEST_CASE("calls that take long again and again, or once half-way to the newest one, are usual") {
+    const auto returning_ns = [](const std::set<int>& long_ones) {
+        titan::analyzer::Process process;
+        process.gpu_progress = true;
+        process.members.resize(1);
+        for (int call = 0; call <= 100; ++call) {
+            titan::analyzer::Entry& entry = process.entries.emplace_back();
+            entry.row = 0;
+            entry.kind = titan::format::OpKind::kAllReduce;
+            entry.sequence = static_cast<uint64_t>(call);
+            entry.entered_ns = 1 + call * int64_t{10'000'000'000};
+            entry.finished_ns = entry.entered_ns + (long_ones.contains(call) ? 3'000'000'000 : 1'000'000);
+            entry.state = titan::format::CallState::kFinished;
+        }
+        titan::analyzer::index_calls(process);
+        return process.members[0].returning_ns;
+    };
+    CHECK(returning_ns({}) == 0);
+    CHECK(returning_ns({0}) == 0);  // the first call sets connections up
+    CHECK(returning_ns({80}) == 0);
+    CHECK(returning_ns({50}) == 3'000'000'000);
+    CHECK(returning_ns({31, 62, 93}) == 3'000'000'000);
 }
