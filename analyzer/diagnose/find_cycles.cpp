@@ -153,7 +153,7 @@ bool is_own_half(const Evidence& evidence, const WaitNode& node, const Edit& edi
 std::optional<OddHalf> odd_half(const Evidence& evidence, const Edge& edge, uint32_t waits_in,
                                 const std::optional<Edit>& own, const std::optional<Edit>& lone) {
     const WaitNode& node = evidence.graph.nodes[edge.from];
-    if (node.kind != WaitKind::kPointToPoint) {
+    if (node.kind != WaitKind::kPointToPoint || edge.via.row == kNoIndex) {
         return std::nullopt;
     }
     for (const Edit* const edit : {evidence.edits.of(edge.via.process), lone ? &*lone : nullptr}) {
