@@ -3,6 +3,7 @@
 #include <map>
 
 #include "config_differences.h"
+#include "host/words.h"
 #include "page_sections.h"
 #include "run_text.h"
 

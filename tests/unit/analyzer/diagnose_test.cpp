@@ -19,6 +19,7 @@
 
 using namespace titan::test;
 using titan::analyzer::DeviceState;
+using titan::analyzer::Process;
 using titan::analyzer::Sentence;
 using titan::format::CallState;
 using titan::format::ChannelRole;

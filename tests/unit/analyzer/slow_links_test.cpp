@@ -8,6 +8,7 @@
 
 namespace {
 
+using titan::analyzer::CauseClass;
 using namespace titan;
 using namespace titan::test;
 using analyzer::find_slow_links;
