@@ -22,6 +22,7 @@
 #include "formats/container/dump_writer.h"
 #include "log.h"
 #include "requests.h"
+#include "ring.h"
 #include "sampling.h"
 
 namespace titan::tracer {
@@ -48,16 +49,6 @@ struct DumpMemory {
 constinit DumpMemory memory{};
 constinit std::atomic<const char*> newest_environment = nullptr;
 constinit std::atomic<bool> environment_noted_again = false;
-
-// Word by word: an aligned field that its writer stores at once is never copied in two halves, as memcpy might. That it
-// races with writers is the point of slot_sequence, which ThreadSanitizer cannot know.
-__attribute__((no_sanitize("thread"))) void copy_words(char* from, char* to, uint64_t bytes) {
-    auto* source = reinterpret_cast<uint64_t*>(from);
-    auto* target = reinterpret_cast<uint64_t*>(to);
-    for (uint64_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
-        target[i] = __atomic_load_n(&source[i], __ATOMIC_RELAXED);
-    }
-}
 
 // Every slot begins with its slot_sequence.
 void copy_slots(char* from, char* to, const format::RegionDescriptor& region) {
