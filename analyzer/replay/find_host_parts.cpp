@@ -42,26 +42,6 @@ constexpr double kStandsOutAsMark = 0.002;
 constexpr double kAll = std::numeric_limits<double>::infinity();
 constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no cause below that share of a step
 
-// What the host does behind the last call of a step holds up the first call of the next one, and counts there: where
-// the rank does not work for longer in its own step, and does in the next one, in which it has none of it.
-RankSteps where_felt(const CauseSearch& search, const RankSteps& spent_ns) {
-    RankSteps felt_ns = spent_ns;
-    const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        const auto is_longer = [&](size_t s, double by_ns) {
-            return search.left_ns.at(r, s) - usual_ns[r] > by_ns / 2;
-        };
-        for (size_t s = 0; s + 1 < search.steps(); ++s) {
-            const double ns = spent_ns.at(r, s);
-            if (ns > kStandsOut * search.step_ns() && spent_ns.at(r, s + 1) <= 0 && !is_longer(s, ns) &&
-                is_longer(s + 1, ns)) {
-                std::swap(felt_ns.at(r, s), felt_ns.at(r, s + 1));
-            }
-        }
-    }
-    return felt_ns;
-}
-
 // What is above the usual of all, where that is little; else what is above the least of all; where most of all is, what
 // is above nothing. What follows the last step is none. No step has to allocate, to free or to load code: what all
 // spend in that is above nothing, too.
@@ -179,7 +159,7 @@ bool is_in_most_steps(const RankSteps& delays_ns) {
 
 // Where a few have most of it, what all have a little of is a cause of its own.
 void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_often) {
-    const RankSteps spent_ns = where_felt(search, search.work.of(row.part));
+    const RankSteps& spent_ns = search.work.of(row.part);
     RankSteps of_most = delays_of(search, spent_ns, row.takes);
     const HowOften found = is_in_most_steps(of_most) ? HowOften::kInMostSteps : HowOften::kSeldom;
     if (of_most.sum() <= 0 || (how_often != HowOften::kAny && how_often != found)) {

@@ -337,12 +337,6 @@ class GraphBuilder {
     }
 
     // The meetings of the graph that this process comes to, too.
-    static bool loads_code(const Process& process, int64_t begin_ns, int64_t end_ns) {
-        return std::any_of(process.steps.begin(), process.steps.end(), [&](const StepProfile& step) {
-            return step.load_ns > 0 && step.begin_ns < end_ns && step.end_ns > begin_ns;
-        });
-    }
-
     void add_outside(uint32_t index) {
         const Process& process = run_.processes[index];
         if (!process.sees.moments) {
@@ -465,6 +459,7 @@ class GraphBuilder {
                 last == nullptr || !any ? 0 : static_cast<double>(std::max<int64_t>(0, last->end_ns - ended_ns)));
             graph_.carried_ns.resize((r + 1) * graph_.steps, 0);
             graph_.carried_ns.back() = static_cast<float>(graph_.tail_ns.back());
+            const std::vector<int64_t> first_ns = first_calls_ns(r);
             for (const uint32_t n : came_[r]) {
                 StepNode& node = graph_.nodes[n];
                 const uint32_t before = node.before;
@@ -478,21 +473,34 @@ class GraphBuilder {
                 node.host_late = raw_[n].entered_ns > since_ns &&
                                  raw_[n].entered_ns - since_ns > (raw_[n].arrived_ns - since_ns) / 2;
                 node.keeps_up = raw_[n].arrived_ns - raw_[n].entered_ns <= kLooksBehind * graph_.known_ns[r];
-                if (node.slot == 0 && node.step != 0 && node.host_late) {
+                if (node.host_late && node.step != 0 && raw_[n].entered_ns <= first_ns[node.step]) {
                     note_carried(r, raw_[n], since_ns);
                 }
             }
         }
     }
 
-    // The part of the host's time before a step's first node that belongs to the step before.
+    // By step: when the host made its first call.
+    std::vector<int64_t> first_calls_ns(size_t r) const {
+        std::vector<int64_t> first_ns(graph_.steps, INT64_MAX);
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            if (raw_[n].is_call()) {
+                int64_t& ns = first_ns[graph_.nodes[n].step];
+                ns = std::min(ns, raw_[n].entered_ns);
+            }
+        }
+        return first_ns;
+    }
+
+    // The part of the host's time before a step's first call that belongs to the step before. `first`: that call, or
+    // the work before it on its stream, which is as late.
     void note_carried(size_t r, const RawNode& first, int64_t since_ns) {
         const StepProfile* const before =
             run_.processes[graph_.processes[r]].profile_of(graph_.first_step + static_cast<int32_t>(first.step) - 1);
         if (before != nullptr) {
             const int64_t until_ns = std::min(before->end_ns, first.entered_ns);
-            graph_.carried_ns[r * graph_.steps + first.step - 1] =
-                static_cast<float>(std::max<int64_t>(0, until_ns - since_ns));
+            float& carried_ns = graph_.carried_ns[r * graph_.steps + first.step - 1];
+            carried_ns = std::max(carried_ns, static_cast<float>(until_ns - since_ns));
         }
     }
 
