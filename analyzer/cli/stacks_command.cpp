@@ -58,7 +58,7 @@ std::vector<ProcessStacks> stacks_of(const Run& run, const std::set<int>& ranks,
     RecordReader reader(run, symbols);
     std::vector<ProcessStacks> all;
     for (const Process& process : run.processes) {
-        if (ranks.empty() || std::ranges::any_of(ranks, [&](int rank) { return drives(process, rank); })) {
+        if (is_asked_for(run, process, ranks)) {
             all.push_back(reader.stacks(process));
         }
     }

@@ -162,8 +162,8 @@ void note_returning_waits(Process& process) {
     }
 }
 
-// The longest time that the program went without a call. If nobody watches the GPU, nothing else shows how long its
-// steps are. What an abort ends was no pause of the program but the hang.
+}  // namespace
+
 int64_t longest_pause_ns(const Process& process) {
     int64_t longest = 0;
     for (size_t i = 1; i < process.entries.size(); ++i) {
@@ -174,8 +174,6 @@ int64_t longest_pause_ns(const Process& process) {
     }
     return longest;
 }
-
-}  // namespace
 
 void index_entries(Process& process) {
     for (Member& member : process.members) {

@@ -67,9 +67,7 @@ bool may_follow_a_mismatch(const Evidence& evidence, const Explained& explained,
 // all.
 bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, const Absence& absence) {
     return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
-        const bool same_rank = std::any_of(mismatch.culprits.begin(), mismatch.culprits.end(), [&](MemberRef culprit) {
-            return absence.member.known() && culprit.process == absence.member.process;
-        });
+        const bool same_rank = absence.member.known() && mismatch.names(absence.member.process);
         return same_rank && std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
                    const Process& process = evidence.run.process(waiter.member);
                    const Member* const member = member_in(process, mismatch.communicator);
@@ -85,9 +83,7 @@ bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, cons
 bool only_culprits_wait(const Evidence& evidence, const WaitNode& node) {
     return !node.waiting.empty() && std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
-            return mismatch.confidence != Confidence::kPossible && mismatch.kind != FindingKind::kRedopMismatch &&
-                   std::any_of(mismatch.culprits.begin(), mismatch.culprits.end(),
-                               [&](MemberRef culprit) { return culprit.process == waiter.member.process; });
+            return mismatch.never_ends() && mismatch.names(waiter.member.process);
         });
     });
 }

@@ -135,8 +135,9 @@ bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cyc
 struct OddHalf {
     const Edge* edge = nullptr;
     const Edit* edit = nullptr;  // null: its own, of the call that it waits in
-    uint32_t process = kNoIndex;
     bool is_extra = false;
+
+    uint32_t process() const { return edit == nullptr ? edge->via.process : edit->process; }
 };
 
 // The edit's call is the rank's half of the message that it waits in.
@@ -159,16 +160,15 @@ std::optional<OddHalf> odd_half(const Evidence& evidence, const Edge& edge, uint
     for (const Edit* const edit : {evidence.edits.of(edge.via.process), lone ? &*lone : nullptr}) {
         const bool is_missing = edit != nullptr && (edit->kind != EditKind::kExtra || edit->or_extra);
         if (is_missing && edit->process == edge.via.process && in_place_of(evidence.run, edge.via, node, *edit)) {
-            return OddHalf{&edge, edit, edit->process};
+            return OddHalf{&edge, edit};
         }
         if (edit != nullptr && !is_missing && is_own_half(evidence, node, *edit)) {
-            return OddHalf{&edge, edit, edit->process, true};
+            return OddHalf{&edge, edit, true};
         }
     }
     const bool same_group = evidence.graph.nodes[waits_in].communicator == node.communicator;
-    return own && same_group && in_place_of(evidence.run, edge.via, node, *own)
-               ? std::optional(OddHalf{&edge, nullptr, edge.via.process})
-               : std::nullopt;
+    return own && same_group && in_place_of(evidence.run, edge.via, node, *own) ? std::optional(OddHalf{&edge})
+                                                                                : std::nullopt;
 }
 
 Sentence odd_half_text(const Evidence& evidence, const OddHalf& half, int rank, bool is_late) {
@@ -193,9 +193,9 @@ bool choose_odd_half(const Evidence& evidence, const std::vector<OddHalf>& halve
     }
     const OddHalf& half = halves.front();
     const int rank =
-        half.is_extra ? evidence.run.processes[half.process].rank : evidence.run.member(half.edge->via).global_rank;
+        half.is_extra ? evidence.run.processes[half.process()].rank : evidence.run.member(half.edge->via).global_rank;
     const std::vector<const Edit*> edits = evidence.edits.among(finding.ranks);
-    if (std::ranges::any_of(edits, [&](const Edit* edit) { return edit->process != half.process; }) ||
+    if (std::ranges::any_of(edits, [&](const Edit* edit) { return edit->process != half.process(); }) ||
         (half.edit == nullptr && std::ranges::any_of(deviating, [&](int one) { return one != rank; }))) {
         return false;
     }

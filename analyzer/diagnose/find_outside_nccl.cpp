@@ -6,6 +6,7 @@
 #include "finders.h"
 #include "host/words.h"
 #include "host_threads.h"
+#include "index_calls.h"
 #include "outside_nccl.h"
 #include "run_text.h"
 #include "thread_position.h"
@@ -59,12 +60,16 @@ int64_t idle_ns(const Process& process) {
     return process.now_ns - std::max(process.last_activity_ns(), process.started_ns);
 }
 
-int64_t longest_gap_ns(const Process& process) {
-    int64_t longest_ns = 0;
-    for (size_t i = 1; i < process.entries.size(); ++i) {
-        longest_ns = std::max(longest_ns, process.entries[i].entered_ns - process.entries[i - 1].entered_ns);
+// How long ranks may wait outside of NCCL before it is a hang: as asked, else nearly as long as their watchdogs allow.
+int64_t may_wait_ns(const Evidence& evidence, const std::vector<const Process*>& processes) {
+    if (const int64_t asked_ns = evidence.options.asked_hang_after_ns(); asked_ns != 0) {
+        return asked_ns;
     }
-    return longest_ns;
+    int64_t longest_ns = 0;
+    for (const Process* process : processes) {
+        longest_ns = std::max(longest_ns, process->timeout_ns == 0 ? 0 : nearly_its_timeout_ns(*process));
+    }
+    return longest_ns == 0 ? kUsualTimeoutNs : longest_ns;
 }
 
 Sentence stand_text(const Stand& stand, const std::vector<const Process*>& processes) {
@@ -108,8 +113,8 @@ bool any_other_died(const Run& run, const OutsideWait& wait) {
 std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
     OutsideWait found;
     found.waited_ns = INT64_MAX;
-    found.hang_after_ns = static_cast<int64_t>(std::min(evidence.options.hang_after_s, 1e9) * 1e9);
     found.is_over = true;
+    std::vector<const Process*> waiting;
     const Stands stands = stands_of(evidence.run);
     size_t shown = 0;
     for (auto stand = stands.rbegin(); stand != stands.rend(); ++stand) {  // those that wait come first
@@ -126,15 +131,13 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
             found.is_over &= process->is_gone() || process->ending.asked();
             found.since_ns = std::max(found.since_ns, process->now_ns - idle_ns(*process));
             found.waited_ns = std::min(found.waited_ns, idle_ns(*process));
-            if (evidence.options.hang_after_s <= 0 && process->timeout_ns != 0) {
-                found.hang_after_ns = std::max(found.hang_after_ns, nearly_its_timeout_ns(*process));
-            }
+            waiting.push_back(process);
         }
     }
     if (shown > kShownPlaces) {
         found.story += phrase("; others are in {}", counted(shown - kShownPlaces, "more place"));
     }
-    found.hang_after_ns = found.hang_after_ns == 0 ? kUsualTimeoutNs : found.hang_after_ns;
+    found.hang_after_ns = may_wait_ns(evidence, waiting);
     // The tracer dumps such a wait whether or not it ends well. Where all ranks wait, none is left to end it.
     const auto by_itself = [](const Process& process) {
         return process.source.reason == format::DumpReason::kStandstill;
@@ -153,7 +156,7 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
 std::optional<OutsideWait> find_idle_job(const Evidence& evidence) {
     OutsideWait found;
     found.waited_ns = INT64_MAX;
-    found.hang_after_ns = static_cast<int64_t>(std::min(evidence.options.hang_after_s, 1e9) * 1e9);
+    std::vector<const Process*> idle;
     for (const Process& process : evidence.run.processes) {
         const ThreadState* const thread = most_informative_thread_state(process);
         if (process.liveness != Liveness::kAlive || thread == nullptr || thread->call != 0 ||
@@ -162,12 +165,10 @@ std::optional<OutsideWait> find_idle_job(const Evidence& evidence) {
         }
         found.since_ns = std::max(found.since_ns, process.now_ns - idle_ns(process));
         found.waited_ns = std::min(found.waited_ns, idle_ns(process));
-        found.usual_ns = std::max(found.usual_ns, longest_gap_ns(process));
-        if (evidence.options.hang_after_s <= 0 && process.timeout_ns != 0) {
-            found.hang_after_ns = std::max(found.hang_after_ns, nearly_its_timeout_ns(process));
-        }
+        found.usual_ns = std::max(found.usual_ns, longest_pause_ns(process));
+        idle.push_back(&process);
     }
-    found.hang_after_ns = found.hang_after_ns == 0 ? kUsualTimeoutNs : found.hang_after_ns;
+    found.hang_after_ns = may_wait_ns(evidence, idle);
     const Stands stands = stands_of(evidence.run);
     found.elsewhere = not_with_the_most(stands);
     for (const auto& [stand, processes] : stands) {

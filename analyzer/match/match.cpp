@@ -268,9 +268,10 @@ class CommunicatorMatcher {
     // Three or more members, each with its own rank as the root, or with a size of its own.
     std::optional<FindingKind> each_passes_its_own(const std::vector<Bloc>& blocs) const {
         constexpr size_t kLeastMembers = 3;
-        const FindingKind kind = blocs.size() < kLeastMembers
-                                     ? FindingKind::kOpMismatch
-                                     : kind_of_difference(*blocs[0].front().call, *blocs[1].front().call);
+        if (blocs.size() < kLeastMembers) {
+            return std::nullopt;
+        }
+        const FindingKind kind = kind_of_difference(*blocs[0].front().call, *blocs[1].front().call);
         const auto is_own = [&](const Bloc& bloc) {
             const CallSignature& call = *bloc.front().call;
             const bool differs_so = &bloc == blocs.data() || kind_of_difference(*blocs[0].front().call, call) == kind;

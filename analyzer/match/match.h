@@ -1,6 +1,7 @@
 // Lays the members of each communicator side by side, sequence number by sequence number, and says who differs.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,15 @@ struct Mismatch {
     Sentence summary;
     std::vector<Sentence> evidence;
     uint64_t repeats = 0;  // later sequence numbers with the same difference
+
+    // A call whose sides differ so does not end: reduction ops may differ, and what is only possible may be no
+    // mismatch.
+    bool never_ends() const { return confidence != Confidence::kPossible && kind != FindingKind::kRedopMismatch; }
+    // Is the process one of the culprits?
+    bool names(uint32_t process) const {
+        return std::any_of(culprits.begin(), culprits.end(),
+                           [process](MemberRef culprit) { return culprit.process == process; });
+    }
 };
 
 std::vector<Mismatch> find_mismatches(const Run& run);

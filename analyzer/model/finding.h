@@ -161,6 +161,11 @@ constexpr std::string_view name_of(Outcome outcome) {
 struct DiagnoseOptions {
     double hang_after_s = 0;   // 0: derived from how long this run usually waits
     double slow_share = 0.05;  // of a step: what costs more is a finding
+
+    // 0: nothing was asked.
+    int64_t asked_hang_after_ns() const {
+        return hang_after_s > 0 ? static_cast<int64_t>(std::min(hang_after_s, 1e9) * 1e9) : 0;
+    }
 };
 
 }  // namespace titan::analyzer

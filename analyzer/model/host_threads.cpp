@@ -104,22 +104,21 @@ int32_t working_thread(const Process& process) {
     return best == nullptr || main_is_seen ? process.pid : static_cast<int32_t>(best->thread);
 }
 
-bool drives(const Process& process, int rank) {
-    return process.rank == rank || std::any_of(process.members.begin(), process.members.end(),
-                                               [&](const Member& member) { return member.global_rank == rank; });
-}
-
 const Process* process_of_rank(const Run& run, int rank) {
     const Process* numbered = nullptr;
     for (const Process& process : run.processes) {
-        const bool is_numbered = process.rank == rank;
         if (std::any_of(process.members.begin(), process.members.end(),
                         [&](const Member& member) { return member.global_rank == rank; })) {
             return &process;
         }
-        numbered = numbered == nullptr && is_numbered ? &process : numbered;
+        numbered = numbered == nullptr && process.rank == rank ? &process : numbered;
     }
     return numbered;
+}
+
+bool is_asked_for(const Run& run, const Process& process, const std::set<int>& ranks) {
+    return ranks.empty() ||
+           std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return process_of_rank(run, rank) == &process; });
 }
 
 }  // namespace titan::analyzer

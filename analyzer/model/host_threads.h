@@ -1,6 +1,7 @@
 // The threads of a process that matter for NCCL, and what they may be held in.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,10 @@ const ThreadState* most_informative_thread_state(const Process& process);
 // The thread that does the program's work: the main one, or the one that calls where the main one does nothing that is
 // recorded (a worker of Ray trains in a thread of its own).
 int32_t working_thread(const Process& process);
-// Is it that rank, or does it drive its GPU as one of several?
-bool drives(const Process& process, int rank);
 // Null: it has no record. A process that drives several GPUs has a rank for each in its communicators, and its own
 // number may be that of another's GPU.
 const Process* process_of_rank(const Run& run, int rank);
+// Does the process have one of the ranks, or were none named?
+bool is_asked_for(const Run& run, const Process& process, const std::set<int>& ranks);
 
 }  // namespace titan::analyzer

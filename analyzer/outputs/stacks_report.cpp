@@ -224,7 +224,7 @@ FoldedStacks fold_samples(const Run& run, const std::set<int>& ranks) {
     size_t samples = 0;
     size_t with_samples = 0;
     for (const Process& process : run.processes) {
-        if (ranks.empty() || std::ranges::any_of(ranks, [&](int rank) { return drives(process, rank); })) {
+        if (is_asked_for(run, process, ranks)) {
             const size_t added = add_samples(process, counts);
             samples += added;
             with_samples += added != 0 ? 1 : 0;

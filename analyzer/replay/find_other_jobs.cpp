@@ -14,6 +14,7 @@
 #include "collective_instances.h"
 #include "host/words.h"
 #include "what_is_slow.h"
+#include "whole_steps.h"
 
 namespace titan::analyzer {
 namespace {
@@ -195,10 +196,7 @@ class OtherJobs {
         of_last.all_ns += late_ns;
         of_last.calls_ns.push_back(late_ns);
         of_last.by_host_ns += static_cast<double>(std::max<int64_t>(0, last.entered_ns - before_ns));
-        const std::vector<StepProfile>& periods = search_.run.process(participants[0].member).steps;
-        const bool loads = std::any_of(periods.begin(), periods.end(), [&](const StepProfile& period) {
-            return period.load_ns > 0 && period.begin_ns < last.entered_ns && period.end_ns > before_ns;
-        });
+        const bool loads = loads_code(search_.run.process(participants[0].member), before_ns, last.entered_ns);
         of_last.behind_loads_ns += loads ? late_ns : 0;
     }
 

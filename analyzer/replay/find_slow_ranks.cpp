@@ -46,8 +46,7 @@ class SlowRanks {
           host_late_ns_(peers_.excess_of(search.work.host_late_ns)),
           keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
           busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))),
-          gap_ns_(peers_.excess_of(search.work.of(HostPart::kOneGap))),
-          more_launches_(peers_.excess_of(search.work.launches)) {
+          gap_ns_(peers_.excess_of(search.work.of(HostPart::kOneGap))) {
         work_ns_.for_each([&](size_t r, size_t s, double& ns) {
             ns =
                 peers_.is_of_host_alone(r) || by_hosts ? std::min(search.left_ns.at(r, s), host_late_ns_.at(r, s)) : ns;
@@ -236,11 +235,12 @@ class SlowRanks {
 
     // In the steps in which it is late: then it is not its GPU that is slow.
     bool launches_more(const Suspect& suspect, size_t r, SlowCause& cause) const {
+        const RankSteps more_launches = peers_.excess_of(search_.work.launches);
         std::vector<double> own, more;
         for (size_t s = 0; s < search_.compared(); ++s) {
             if (is_struck(suspect, s)) {
                 own.push_back(search_.work.launches.at(r, s));
-                more.push_back(more_launches_.at(r, s));
+                more.push_back(more_launches.at(r, s));
             }
         }
         const double launches = median_of(std::move(own));
@@ -307,7 +307,6 @@ class SlowRanks {
     const RankSteps keeps_up_ns_;
     const RankSteps busy_ns_;
     const RankSteps gap_ns_;
-    const RankSteps more_launches_;
 };
 
 }  // namespace

@@ -65,4 +65,10 @@ StepRange whole_steps(const Process& process) {
     return range;
 }
 
+bool loads_code(const Process& process, int64_t begin_ns, int64_t end_ns) {
+    return std::any_of(process.steps.begin(), process.steps.end(), [&](const StepProfile& step) {
+        return step.load_ns > 0 && step.begin_ns < end_ns && step.end_ns > begin_ns;
+    });
+}
+
 }  // namespace titan::analyzer

@@ -21,6 +21,9 @@ StepRange whole_steps(const Process& process);
 // no step of its own here.
 uint32_t end_of_last(const Process& process);
 
+// Did the process load code in one of the steps that reach into the time from begin to end?
+bool loads_code(const Process& process, int64_t begin_ns, int64_t end_ns);
+
 // Calls visit(place in Process::history, its times, when the host entered it) for each call whose times are kept.
 template <typename Visit>
 void for_each_timed_call(const Process& process, const Visit& visit) {

@@ -203,10 +203,12 @@ Document diagnosis_document(const Run& run, const Diagnosis& diagnosis) {
 
 Document advised_document(const Run& run, const Diagnosis& diagnosis, const std::string& input) {
     Document document = diagnosis_document(run, diagnosis);
-    const std::vector<std::string> steps =
-        !diagnosis.findings.empty() ? next_steps(run, diagnosis.findings.front(), input)
-        : diagnosis.cannot_tell.empty() && diagnosis.waiting.empty() ? std::vector<std::string>()
-                                                                     : look_at_a_rank(run, input);
+    std::vector<std::string> steps;
+    if (!diagnosis.findings.empty()) {
+        steps = next_steps(run, diagnosis.findings.front(), input);
+    } else if (!diagnosis.cannot_tell.empty() || !diagnosis.waiting.empty()) {
+        steps = look_at_a_rank(run, input);
+    }
     if (!steps.empty()) {
         document.sections.push_back({.id = "next_steps", .title = "What next", .blocks = {Commands{steps}}});
     }

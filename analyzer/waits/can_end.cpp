@@ -61,7 +61,7 @@ void note_what_cannot_end(const Run& run, const std::vector<Mismatch>& mismatche
 std::vector<MeetingKey> refused_meetings(const std::vector<Mismatch>& mismatches) {
     std::vector<MeetingKey> refused;
     for (const Mismatch& mismatch : mismatches) {
-        if (mismatch.confidence != Confidence::kPossible && mismatch.kind != FindingKind::kRedopMismatch) {
+        if (mismatch.never_ends()) {
             refused.push_back({mismatch.communicator, mismatch.sequence, -1, -1});
         }
     }

@@ -196,8 +196,8 @@ int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
 }
 
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
-    if (options.hang_after_s > 0) {
-        return static_cast<int64_t>(std::min(options.hang_after_s, 1e9) * 1e9);
+    if (const int64_t asked_ns = options.asked_hang_after_ns(); asked_ns != 0) {
+        return asked_ns;
     }
     const MemberRef first = node.waiting.front().member;
     const int64_t typical = usual_wait_ns(run, node);
