@@ -24,7 +24,9 @@ uint32_t end_of_last(const Process& process) {
     const StepProfile& last = process.steps.back();
     uint32_t end = process.history.size();
     for_each_timed_call(process, [&](uint32_t place, const CallTimes&, int64_t entered_ns) {
-        end = place > last.first_call && entered_ns >= last.end_ns ? std::min(end, place) : end;
+        // Entries are on record in units, rounded down.
+        const bool is_behind = entered_ns + CallTimes::kUnitNs > last.end_ns;
+        end = place > last.first_call && is_behind ? std::min(end, place) : end;
     });
     return end;
 }

@@ -81,6 +81,8 @@ def make_few(synth: str, directory: str):
     write(Twins(54), directory, "twins")
     # Hosts that wait for their GPU every tenth step: one marks nothing, one marks its steps.
     write(generate.NewJob(285518140), directory, "ahead")
+    # A checkpoint lies between the last step and the call that ends it, which is on record 64 ns early.
+    write(generate.NewJob(15692338), directory, "cut_by_a_checkpoint")
     generate.make((directory, reviewed.ReviewedJob, 6042, None, None))
     for seed, family, fault in ((1, "moe", "slow_cpu"), (2, "megatron_1f1b", "last_stage"), (3, "fsdp2", "loader")):
         generate.make((directory, generate.NewJob, seed, family, fault, True))
