@@ -114,7 +114,7 @@ CallPeriod with_launches(const Process& process, const std::vector<uint64_t>& co
     if (period.calls <= 1) {
         return whole;
     }
-    const bool is_of_several = whole.calls > period.calls && whole.calls % period.calls == 0 &&
+    const bool is_of_several = whole.calls > period.calls && whole.calls % period.calls == 0 && whole.behind == 0 &&
                                static_cast<double>(whole.covered) >=
                                    kMostOfPeriod * static_cast<double>(std::min(period.covered, counts.size()));
     for (size_t i = counts.size() - (is_of_several ? whole.calls : 0); i + period.calls < counts.size(); ++i) {
@@ -139,8 +139,10 @@ std::vector<StepProfile> steps_by_period(const Process& process, const std::vect
     }
     std::vector<StepProfile> steps;
     CallPeriod period = period_of(process, places);
+    places.resize(places.size() - std::exchange(period.behind, 0));
     if (period.calls > 0) {
         period = with_launches(process, launches_between(process, launches_ns, since_ns, places), places, period);
+        places.resize(places.size() - period.behind);
     }
     // Nothing says how many of one call that comes again and again are in a step: each counts as one, and shares
     // of it are shares of a step.

@@ -207,7 +207,7 @@ class PartReader : public RecordVisitor {
     // Of PyTorch's recorder, which has no steps: what lies between two equal calls.
     void add_torch_periods() {
         const CallPeriod period = call_period(shapes_);
-        const size_t calls = shapes_.size();
+        const size_t calls = shapes_.size() - period.behind;
         size_t skipped = wanted_.range ? calls : wanted_.skip;
         for (size_t i = calls - period.covered; period.calls != 0 && i + period.calls < calls; i += period.calls) {
             if (skipped != 0) {

@@ -20,17 +20,26 @@ std::vector<uint64_t> repeated(const std::vector<uint64_t>& before, const std::v
     return calls;
 }
 
-CallPeriod tried_out(const std::vector<uint64_t>& calls) {
+CallPeriod tried_out(const std::vector<uint64_t>& calls, size_t end) {
     CallPeriod best;
-    for (size_t period = 1; period < calls.size(); ++period) {
+    for (size_t period = 1; period < end; ++period) {
         size_t covered = period;
-        while (covered < calls.size() &&
-               calls[calls.size() - 1 - covered] == calls[calls.size() - 1 - (covered - period)]) {
+        while (covered < end && calls[end - 1 - covered] == calls[end - 1 - (covered - period)]) {
             ++covered;
         }
         if (covered >= 3 * period && 4 * covered >= calls.size() && covered > best.covered) {
-            best = {period, covered};
+            best = {period, covered, calls.size() - end};
         }
+    }
+    return best;
+}
+
+CallPeriod tried_out(const std::vector<uint64_t>& calls) {
+    CallPeriod best = tried_out(calls, calls.size());
+    best = best.calls == 0 ? tried_out(calls, calls.size() - calls.size() / 8) : best;
+    while (best.behind != 0 && calls[calls.size() - best.behind] == calls[calls.size() - best.behind - best.calls]) {
+        ++best.covered;
+        --best.behind;
     }
     return best;
 }
@@ -47,6 +56,18 @@ TEST_CASE("call periods: layers that are alike do not hide the step") {
     std::vector<uint64_t> cut = repeated({}, step, 6);
     cut.resize(cut.size() - 5);
     CHECK(call_period({cut.begin() + 3, cut.end()}).calls == step.size());
+}
+
+TEST_CASE("call periods: what a program does behind its last step hides no period") {
+    const std::vector<uint64_t> step = {7, 7, 7, 9, 9, 9, 3};
+    std::vector<uint64_t> calls = repeated({1, 2, 1, 5}, step, 10);
+    calls.insert(calls.end(), {7, 7, 4, 4, 4});  // it begins a step, and evaluates instead
+    const CallPeriod period = call_period(calls);
+    CHECK(period.calls == step.size());
+    CHECK(period.covered == 10 * step.size() + 2);
+    CHECK(period.behind == 3);
+    calls.insert(calls.end(), 40, 4);
+    CHECK(call_period(calls).calls == 1);  // a quarter of all: the evaluation is what repeats
 }
 
 TEST_CASE("call periods: none where nothing repeats often enough") {
@@ -136,9 +157,13 @@ TEST_CASE("call periods: any sequence") {
         for (uint64_t i = 1 + random() % 8; i > 0; --i) {
             step.push_back(random() % kinds);
         }
-        const std::vector<uint64_t> calls = repeated(before, step, random() % 6);
+        std::vector<uint64_t> calls = repeated(before, step, random() % 6);
+        for (uint64_t i = random() % 4; i > 0; --i) {
+            calls.push_back(random() % 5);
+        }
         const CallPeriod found = call_period(calls), expected = tried_out(calls);
         CHECK(found.calls == expected.calls);
         CHECK(found.covered == expected.covered);
+        CHECK(found.behind == expected.behind);
     }
 }
