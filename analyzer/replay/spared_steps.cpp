@@ -12,7 +12,8 @@
 namespace titan::analyzer {
 namespace {
 
-constexpr size_t kLeastSpared = 8;      // steps
+constexpr size_t kLeastSpared = 8;      // steps without the cause, between others
+constexpr size_t kLeastBefore = 4;      // steps in a row before it began
 constexpr double kSure = 0.015;         // of a step: standard error of the mean
 constexpr double kLeastOfPlayed = 0.2;  // of what the replay tells: where it is less, something else became faster then
 
@@ -30,6 +31,8 @@ std::vector<double> lengths_of(const StepGraph& graph) {
 struct Mean {
     double ns = 0;
     double error_ns = 0;  // standard error
+
+    bool is_sure() const { return ns > 0 && error_ns <= kSure * ns; }
 };
 
 Mean mean_of(const std::vector<double>& lengths_ns, const std::vector<uint32_t>& steps) {
@@ -43,17 +46,53 @@ Mean mean_of(const std::vector<double>& lengths_ns, const std::vector<uint32_t>&
     return {mean_ns, std::sqrt(std::max(0.0, squares / count - mean_ns * mean_ns) / (count - 1))};
 }
 
-// Indexes of the graph's steps: those before it began, or between its strokes.
-std::vector<uint32_t> steps_spared_by(const SlowCause& cause, const StepGraph& graph) {
+// Indexes of the graph's steps between those that the cause strikes. The first is slow in each job, and the end of the
+// last is not on record.
+std::vector<uint32_t> steps_without(const SlowCause& cause, const StepGraph& graph) {
     // Hosts alone tell only of many steps in a row how long they were: they need not wait for their GPUs in each.
     std::vector<uint32_t> spared = graph.by_device ? cause.spared_steps : std::vector<uint32_t>();
-    if (cause.since_step) {
-        spared.resize(static_cast<size_t>(std::clamp<int64_t>(*cause.since_step - graph.first_step, 0, graph.steps)));
-        std::iota(spared.begin(), spared.end(), 0);
-    }
-    std::erase(spared, 0);                // slow in each job
-    std::erase(spared, graph.steps - 1);  // its end is not on record
+    std::erase(spared, 0);
+    std::erase(spared, graph.steps - 1);
     return spared;
+}
+
+// The longest stretch of steps before `since` that are all as long: what began before them is in them, too.
+std::vector<uint32_t> steps_before(const std::vector<double>& lengths_ns, uint32_t since) {
+    std::vector<uint32_t> longest, steps;
+    while (since-- > 1) {
+        steps.push_back(since);
+        if (steps.size() >= kLeastBefore && mean_of(lengths_ns, steps).is_sure()) {
+            longest = steps;
+        }
+    }
+    return longest;
+}
+
+struct Measured {
+    double cost_ns = 0;  // of each step in the mean
+    Mean without;
+    size_t steps = 0;  // without the cause
+};
+
+Measured measure(const SlowCause& cause, const SlowCauses& all, const StepGraph& graph) {
+    const std::vector<double> lengths_ns = lengths_of(graph);
+    if (!cause.since_step) {
+        const std::vector<uint32_t> spared = steps_without(cause, graph);
+        const Mean without = spared.size() < kLeastSpared ? Mean() : mean_of(lengths_ns, spared);
+        return {all.step_ns - without.ns, without, without.is_sure() ? spared.size() : 0};
+    }
+    const auto since =
+        static_cast<uint32_t>(std::clamp<int64_t>(*cause.since_step - graph.first_step, 0, graph.steps - 1));
+    const std::vector<uint32_t> before = steps_before(lengths_ns, since);
+    if (before.empty()) {
+        return {};
+    }
+    std::vector<uint32_t> struck(graph.steps - since);
+    std::iota(struck.begin(), struck.end(), since);
+    std::erase(struck, graph.steps - 1);
+    const double share = static_cast<double>(graph.steps - since) / graph.steps;
+    const Mean without = mean_of(lengths_ns, before);
+    return {share * (mean_of(lengths_ns, struck).ns - without.ns), without, before.size()};
 }
 
 }  // namespace
@@ -64,19 +103,14 @@ void measure_by_spared_steps(const StepGraph& graph, SlowCauses& all) {
     if (costliest == all.causes.end()) {
         return;
     }
-    const std::vector<uint32_t> spared = steps_spared_by(*costliest, graph);
-    if (spared.size() < kLeastSpared) {
+    const Measured measured = measure(*costliest, all, graph);
+    if (measured.steps == 0 || measured.cost_ns < kLeastOfPlayed * costliest->cost_ns) {
         return;
     }
-    const Mean without = mean_of(lengths_of(graph), spared);
-    const double cost_ns = all.step_ns - without.ns;
-    if (without.error_ns > kSure * without.ns || cost_ns < kLeastOfPlayed * costliest->cost_ns) {
-        return;
-    }
-    costliest->cost_ns = cost_ns;
-    costliest->evidence.push_back(fmt::format("the {} {} take {} each in the mean", counted(spared.size(), "step"),
+    costliest->cost_ns = measured.cost_ns;
+    costliest->evidence.push_back(fmt::format("the {} {} take {} each in the mean", counted(measured.steps, "step"),
                                               costliest->since_step ? "before" : "without it",
-                                              fine_duration_text(without.ns)));
+                                              fine_duration_text(measured.without.ns)));
 }
 
 }  // namespace titan::analyzer
