@@ -41,7 +41,7 @@ class GraphBuilder {
         if (!choose_steps()) {
             return std::move(graph_);
         }
-        graph_.by_streams = graph_.by_device && graph_.sample == 1;
+        graph_.by_streams = graph_.by_device && (graph_.sample == 1 || !graph_.watched.empty());
         for (const uint32_t process : graph_.processes) {
             orders_.push_back(&run_.processes[process].step_streams);
             graph_.by_streams &= is_order_of_calls(*orders_.back());
@@ -135,14 +135,15 @@ class GraphBuilder {
                                      (run_.missing_ranks.size() == 1 ? " has" : " have") +
                                      " no record: what others wait for there counts as time of the calls");
         }
-        keep_watched_in_a_row();
+        choose_watched_steps();
         measure_steps();
         return true;
     }
 
-    // A recorder that keeps to a budget may watch the GPU less in the first steps, or for a while. Steps in a row in
-    // which it saw all calls end need no times of others.
-    void keep_watched_in_a_row() {
+    // A recorder that keeps to a budget may watch the GPU less in the first steps, or for a while: steps in a row in
+    // which it saw all calls end need no times of others. Where steps are marked, and a sample is to be observed, it
+    // observes whole steps.
+    void choose_watched_steps() {
         if (graph_.sample == 1) {
             return;
         }
@@ -156,14 +157,20 @@ class GraphBuilder {
             });
         }
         uint32_t begin = 0, most = 0, in_a_row = 0;
+        std::vector<uint32_t> watched;
         for (uint32_t s = 0; s < graph_.steps; ++s) {
-            in_a_row = is_watched(seen[s], all[s]) ? in_a_row + 1 : 0;
+            const bool is_watched = static_cast<double>(seen[s]) >= kWatched * static_cast<double>(all[s]);
+            in_a_row = is_watched ? in_a_row + 1 : 0;
+            if (is_watched) {
+                watched.push_back(s);
+            }
             if (in_a_row > most) {
                 most = in_a_row;
                 begin = s + 1 - in_a_row;
             }
         }
         if (most < kLeastWatched || most < kMostlyWatched * graph_.steps) {
+            graph_.watched = watched.size() < kLeastWatched ? std::vector<uint32_t>() : std::move(watched);
             return;
         }
         graph_.missing.push_back(fmt::format("the GPUs were watched in steps {} to {}: the {} others are left out",
@@ -173,10 +180,6 @@ class GraphBuilder {
         graph_.first_step += static_cast<int32_t>(begin);
         graph_.steps = most;
         graph_.sample = 1;
-    }
-
-    static bool is_watched(size_t seen, size_t all) {
-        return static_cast<double>(seen) >= kWatched * static_cast<double>(all);
     }
 
     void measure_steps() {
@@ -380,7 +383,6 @@ class GraphBuilder {
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             moments.push_back(moments_of(run_.processes[graph_.processes[r]], graph_));
         }
-        find_watched_steps();
         if (!fill_unseen(moments, graph_, raw_)) {
             return false;
         }
@@ -389,23 +391,6 @@ class GraphBuilder {
                 std::max({graph_.known_ns[r], kFilledInNs, static_cast<int64_t>(kFilledInShare * graph_.step_ns)});
         }
         return true;
-    }
-
-    // Where steps are marked, a tracer that is to observe a sample observes whole steps.
-    void find_watched_steps() {
-        std::vector<size_t> all(graph_.steps, 0), seen(graph_.steps, 0);
-        for (const RawNode& node : raw_) {
-            ++all[node.step];
-            seen[node.step] += node.ended_ns != 0 ? 1 : 0;
-        }
-        for (uint32_t s = 0; s < graph_.steps; ++s) {
-            if (is_watched(seen[s], all[s])) {
-                graph_.watched.push_back(s);
-            }
-        }
-        if (graph_.watched.size() < kLeastWatched) {
-            graph_.watched.clear();
-        }
     }
 
     bool fill_nodes() {

@@ -34,7 +34,7 @@ class Steps {
     Steps(const StepMoments& moments, const StepGraph& graph, std::vector<RawNode>& raw)
         : moments_(moments), graph_(graph), raw_(raw) {
         for (const RawNode& node : raw) {
-            unseen_.push_back(node.arrived_ns == 0 && node.ended_ns == 0);
+            unseen_.push_back(node.is_call() && node.arrived_ns == 0 && node.ended_ns == 0);
         }
     }
 
@@ -116,8 +116,10 @@ class Steps {
             return usual;
         }
         std::vector<std::vector<double>> arrived(most->first), ended(most->first);
+        std::vector<bool> is_call(most->first, false);
         graph_.for_each_step(r, [&](uint32_t first, uint32_t end) {
             for (uint32_t n = first; n < end && end - first == most->first; ++n) {
+                is_call[n - first] = is_call[n - first] || raw_[n].is_call();
                 if (!unseen_[n] && raw_[n].arrived_ns != 0) {
                     arrived[n - first].push_back(static_cast<double>(raw_[n].arrived_ns - begin_ns(r, n)));
                 }
@@ -127,6 +129,11 @@ class Steps {
             }
         });
         for (size_t slot = 0; slot < most->first; ++slot) {
+            if (!is_call[slot]) {
+                usual.arrived_ns.push_back(0);
+                usual.ended_ns.push_back(0);
+                continue;
+            }
             if (ended[slot].size() < kLeastSamples) {
                 return usual;
             }
