@@ -431,7 +431,8 @@ class GraphBuilder {
         origin_ns_ = INT64_MAX;
         for (const uint32_t p : graph_.processes) {
             const StepProfile* const first = run_.processes[p].profile_of(graph_.first_step);
-            began_ns.push_back(first == nullptr ? 0 : first->begin_ns);
+            began_ns.push_back(
+                first == nullptr ? 0 : std::max(first->begin_ns, ended_before_ns(run_.processes[p], *first)));
             origin_ns_ = std::min(origin_ns_, clocks_.common_ns(p, began_ns.back()));
         }
         for (size_t r = 0; r < graph_.ranks(); ++r) {

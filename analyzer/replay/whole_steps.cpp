@@ -67,6 +67,16 @@ StepRange whole_steps(const Process& process) {
     return range;
 }
 
+int64_t ended_before_ns(const Process& process, const StepProfile& step) {
+    int64_t newest_ns = 0;
+    for_each_timed_call(process, [&](uint32_t place, const CallTimes& times, int64_t entered_ns) {
+        if (place < step.first_call && times.ended != kNoIndex) {
+            newest_ns = std::max(newest_ns, entered_ns + int64_t{times.ended} * CallTimes::kUnitNs);
+        }
+    });
+    return newest_ns;
+}
+
 bool loads_code(const Process& process, int64_t begin_ns, int64_t end_ns) {
     return std::any_of(process.steps.begin(), process.steps.end(), [&](const StepProfile& step) {
         return step.load_ns > 0 && step.begin_ns < end_ns && step.end_ns > begin_ns;

@@ -369,6 +369,39 @@ TEST_CASE("replay: a host that runs ahead of its GPU makes the step no shorter")
     CHECK(slow.causes.step_ns == doctest::Approx(step_ns).epsilon(0.02));
 }
 
+TEST_CASE("replay: the first step does not wait for the calls before it") {
+    Slow slow(quiet_job(4));
+    const int64_t step_ns = static_cast<int64_t>(slow.causes.step_ns);
+    // All wait in the last call before the second step, 30 steps long, for the last rank, which compiles. Their hosts
+    // have made the first call of that step by then. The first step is not on record.
+    const int64_t late_ns = 30 * step_ns;
+    const auto late = static_cast<uint32_t>(late_ns / analyzer::CallTimes::kUnitNs);
+    for (analyzer::Process& process : slow.run.processes) {
+        process.steps.erase(process.steps.begin());
+        const bool compiles = &process == &slow.run.processes.back();
+        const size_t oldest = process.history.size() - process.call_times.size();
+        const size_t first = process.steps.front().first_call - oldest;
+        for (const size_t call : {first - 1, first}) {
+            if (!compiles) {
+                process.call_times[call].ended += late;
+            }
+        }
+        process.call_times[first].started += compiles ? 0 : late;
+        process.call_times[compiles ? first - 1 : first + 1].since_before += late;
+        for (analyzer::StepProfile& step : process.steps) {
+            step.begin_ns += compiles || &step != &process.steps.front() ? late_ns : 0;
+            step.end_ns += late_ns;
+        }
+    }
+    slow.look();
+    REQUIRE(slow.causes.why_none.empty());
+    const analyzer::StepGraph graph = analyzer::step_graph(slow.run, slow.timing.clocks);
+    for (const analyzer::StepNode& node : graph.nodes) {
+        CHECK(static_cast<int64_t>(node.own_ns) < step_ns);
+    }
+    CHECK(slow.causes.causes.empty());
+}
+
 TEST_CASE("replay: ranks of an all-to-all do the same work, stages of a pipeline do not") {
     CHECK(analyzer::is_all_to_all(4, 3, 3));
     CHECK(analyzer::is_all_to_all(8, 4, 7));
