@@ -20,15 +20,18 @@ bool is_held_by(const Absence& absence, uint32_t node) {
     return std::find(absence.held_by.begin(), absence.held_by.end(), node) != absence.held_by.end();
 }
 
-// The peer is held in calls that it always made there: it is not on its way to this send or receive.
+// The peer is held in calls that it always made there, or that others have come to as well: it is not on its way to
+// this send or receive.
 bool is_unexpected_by_the_peer(const Evidence& evidence, const WaitNode& node) {
     if (node.absent.size() != 1 || node.lost || node.absent.front().reason != AbsenceReason::kNotIssued) {
         return false;
     }
     const Absence& peer = node.absent.front();
     return !evidence.run.process(peer.member).is_gone() && !peer.held_by.empty() &&
-           std::none_of(peer.held_by.begin(), peer.held_by.end(),
-                        [&](uint32_t holder) { return edit_in(evidence, holder, peer.member.process).has_value(); });
+           std::none_of(peer.held_by.begin(), peer.held_by.end(), [&](uint32_t holder) {
+               return evidence.graph.nodes[holder].waiting.size() < 2 &&
+                      edit_in(evidence, holder, peer.member.process).has_value();
+           });
 }
 
 // The only collective that was ever called there, among sends and receives. A new communicator has a first call, too.
@@ -60,6 +63,18 @@ bool is_met_by_nobody(const Evidence& evidence, uint32_t index) {
     return node.sequence == kNoSequence && node.finished.empty() && evidence.all_are_held();
 }
 
+// Two calls of a pair that differ in the peer alone.
+bool differ_in_peer(const Evidence& evidence, uint32_t made, uint32_t owed) {
+    const WaitNode& node = evidence.graph.nodes[owed];
+    const Entry& call = *evidence.graph.nodes[made].waiting.front().entry;
+    return evidence.graph.nodes[made].kind == WaitKind::kPointToPoint && node.kind == WaitKind::kPointToPoint &&
+           evidence.graph.nodes[made].communicator == node.communicator &&
+           std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+               return waiter.entry != nullptr && waiter.entry->kind != call.kind && waiter.entry->count == call.count &&
+                      waiter.entry->datatype == call.datatype;
+           });
+}
+
 // Is the call that the rank owes the one that it means with what it made?
 bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Absence& absence) {
     const WaitNode& node = evidence.graph.nodes[owed];
@@ -79,7 +94,7 @@ bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Abse
             return node.kind == WaitKind::kPointToPoint && absence.member == caller.member &&
                    (absence.comm_rank == node.source) == (call.kind == OpKind::kSend) &&
                    ((edit && in_place_of(evidence.run, absence.member, node, *edit)) ||
-                    (first_ever && node.sequence >= kUsualCalls));
+                    (first_ever && (node.sequence >= kUsualCalls || differ_in_peer(evidence, made, owed))));
         }
         case WaitKind::kCreation: break;
     }
@@ -132,10 +147,13 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
     } else if (node.kind == WaitKind::kPointToPoint) {
         evidence.show_waits({made, owed}, finding);
         const Sentence peer = rank_fact(node.absent.front().global_rank);
+        const std::string_view before = node.waiting.front().entry->kind == OpKind::kSend ? "sent to" : "received from";
         finding.summary =
-            phrase("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}", rank, call,
-                   peer, node.waiting.front().entry->kind == OpKind::kSend ? "sent to" : "received from",
-                   ranks_fact(waiting), wait, missing);
+            evidence.graph.nodes[owed].sequence < kUsualCalls
+                ? phrase("{} made {}, which {} does not expect, while {} {} for {}, which is alike but for the peer",
+                         rank, call, peer, ranks_fact(waiting), wait, missing)
+                : phrase("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}", rank,
+                         call, peer, before, ranks_fact(waiting), wait, missing);
         finding.evidence.push_back(phrase("{} has not made its half, and does what it always did there", peer));
         depends_on<Unknown::kByOwnPast>(finding, rank, "means another peer");
     } else {
