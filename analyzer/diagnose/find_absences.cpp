@@ -14,6 +14,7 @@
 #include "host/words.h"
 #include "host_threads.h"
 #include "skipped_call.h"
+#include "thread_position.h"
 #include "uncertainty.h"
 #include "unknowns.h"
 #include "witnessed_ends.h"
@@ -339,6 +340,69 @@ void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absen
     sort_unique(finding.ranks);
 }
 
+// What ranks do that are missing, where all of them do the same, and mean to.
+struct Instead {
+    bool have_left = false;  // by themselves, with status 0
+    std::string place;       // else where they wait outside NCCL, as in Gloo
+    std::string_view wait;   // and what that is
+
+    bool operator==(const Instead&) const = default;
+};
+
+std::optional<Instead> what_they_do(const Evidence& evidence, const std::vector<int>& ranks) {
+    std::optional<Instead> all;
+    for (const int rank : ranks) {
+        const Process* const process = evidence.process_of_rank[rank];
+        if (process == nullptr) {
+            return std::nullopt;
+        }
+        Instead own{process->ending.exit_status == 0 && !process->ending.asked(), {}, {}};
+        if (const ThreadPosition* const position = working_position(*process); position != nullptr && !own.have_left) {
+            own.wait = wait_outside_nccl(*process, *position);
+            own.place = place_in_program(*process, *position);
+        }
+        if ((!own.have_left && own.wait.empty()) || (all && *all != own)) {
+            return std::nullopt;
+        }
+        all = own;
+    }
+    return all;
+}
+
+// Those who are missing may all have ended as they should, or wait outside NCCL for one of those who wait for them.
+// Where these are fewer, they made a call too many, or left that wait out; where they are as many, the record does not
+// show which side is wrong.
+void name_the_fewer(const Evidence& evidence, const WaitNode& node, Finding& finding) {
+    const std::vector<int>& waiting = finding.waiting;
+    const bool are_all = std::ssize(finding.ranks) + std::ssize(waiting) == evidence.run.world_size;
+    const std::optional<Instead> instead =
+        waiting.empty() || !are_all || finding.skipped ? std::nullopt : what_they_do(evidence, finding.ranks);
+    const bool are_fewer = waiting.size() < finding.ranks.size();
+    if (!instead || waiting.size() > finding.ranks.size() || (instead->have_left && !are_fewer)) {
+        return;
+    }
+    const Sentence others = ranks_fact(finding.ranks);
+    if (instead->have_left) {
+        finding.summary = phrase("{} {} in {} alone: {} exited with status 0 without it", ranks_fact(waiting),
+                                 verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node), others);
+        depends_on<Unknown::kEndedBefore>(finding, others);
+    } else if (are_fewer) {
+        finding.summary = phrase("{} {} gone on to {}, while {} wait in {}: {}", ranks_fact(waiting),
+                                 verb_form(waiting.size(), "has", "have"), node_fact(evidence.run, node), others,
+                                 instead->wait, instead->place);
+        depends_on<Unknown::kGroupOutside>(finding, ranks_fact(waiting));
+    } else {
+        finding.evidence.push_back(phrase("{} {} in {} for one of {}", others,
+                                          verb_form(finding.ranks.size(), "waits", "wait"), instead->wait,
+                                          ranks_fact(waiting)));
+        depends_on<Unknown::kGroupOutside>(finding, ranks_fact(waiting));
+    }
+    if (are_fewer) {
+        std::swap(finding.ranks, finding.waiting);
+        finding.victims = finding.waiting;
+    }
+}
+
 // Ranks that closed a communicator may be about to make another one, which the others do not know of.
 void show_creations(const Evidence& evidence, Finding& finding) {
     sort_unique(finding.ranks);
@@ -408,6 +472,7 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         }
         doubt_absence(evidence.run, culprits, finding);
         name_both_sides(evidence, culprits.absences, finding);
+        name_the_fewer(evidence, *culprits.node, finding);
         doubt_guesses(evidence.run, *culprits.node, finding);
         if (finding.ranks.empty()) {  // members whose global ranks no record names
             finding.ranks = ranks_outside(evidence.run, evidence.run.communicators[culprits.node->communicator]);
