@@ -53,6 +53,8 @@ void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding)
 void explain_absence(const Run& run, const Culprits& culprits, Finding& finding);
 void explain_stuck(const Run& run, const WaitNode& node, Finding& finding);
 void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding);
+// Tells the ring from a rank on that the finding names.
+void begin_with_a_named_rank(Finding& finding);
 void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding);
 // "rank 3 launched it last as its replay 11 of graph 2, 3.1 s before its dump", for a member that lags behind in
 // replays.

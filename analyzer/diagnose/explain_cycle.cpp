@@ -2,6 +2,8 @@
 
 #include "explain.h"
 
+#include <algorithm>
+
 namespace titan::analyzer {
 namespace {
 
@@ -41,6 +43,17 @@ void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edg
         if (const Sentence waiting = waiting_fact(run, graph.nodes[cycle[i].from]); !waiting.empty()) {
             finding.evidence.push_back(waiting);
         }
+    }
+}
+
+void begin_with_a_named_rank(Finding& finding) {
+    const auto first = std::find_if(finding.cycle.begin(), finding.cycle.end(), [&](const CycleStep& step) {
+        return std::binary_search(finding.ranks.begin(), finding.ranks.end(), step.rank);
+    });
+    const bool is_told = !finding.cycle.empty() && finding.summary.text() == sentence(finding.cycle).text();
+    if (is_told && first != finding.cycle.end()) {
+        std::rotate(finding.cycle.begin(), first, finding.cycle.end());
+        finding.summary = sentence(finding.cycle);
     }
 }
 

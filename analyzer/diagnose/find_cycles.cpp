@@ -88,44 +88,55 @@ bool is_whole_stage(const Run& run, const std::vector<int>& ranks) {
            static_cast<size_t>(std::ranges::count_if(run.processes, of_stage)) == ranks.size();
 }
 
-// One collective in a ring of sends and receives, which a whole stage of a pipeline has not made, while each of its
-// ranks waits in a message: if most members have made it, the program makes it there, and the stage went on without it.
-// A rank that differs from its siblings tells more.
-bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
-    const WaitNode* collective = nullptr;
+// The only call of a ring that others come to as well: a creation; or else a collective among sends and receives, which
+// a whole stage of a pipeline has not made, while each of its ranks waits in a message. Null: there is none.
+const WaitNode* call_of_many(const Evidence& evidence, const std::vector<Edge>& cycle) {
+    std::map<WaitKind, const WaitNode*> of_kind;
     for (const Edge& edge : cycle) {
         const WaitNode& node = evidence.graph.nodes[edge.from];
-        if (node.kind == WaitKind::kPointToPoint) {
-            continue;
+        if (!of_kind.emplace(node.kind, &node).second && node.kind != WaitKind::kPointToPoint) {
+            return nullptr;
         }
-        if (collective != nullptr || node.kind != WaitKind::kCollective) {
-            return false;
-        }
-        collective = &node;
     }
-    if (collective == nullptr || cycle.size() < 2 || evidence.edits.all().size() == 1) {
+    if (of_kind.contains(WaitKind::kCreation)) {
+        return of_kind.at(WaitKind::kCreation);
+    }
+    if (!of_kind.contains(WaitKind::kCollective)) {
+        return nullptr;
+    }
+    const WaitNode& collective = *of_kind.at(WaitKind::kCollective);
+    const auto is_message = [&](uint32_t node) { return evidence.graph.nodes[node].kind == WaitKind::kPointToPoint; };
+    std::vector<int> missing;
+    for (const Absence& absence : collective.absent) {
+        if (absence.held_by.empty() || !std::ranges::all_of(absence.held_by, is_message)) {
+            return nullptr;
+        }
+        missing.push_back(absence.global_rank);
+    }
+    sort_unique(missing);
+    return is_whole_stage(evidence.run, missing) ? &collective : nullptr;
+}
+
+// If most members have made that call, the program makes it there, and the few went on without it. A rank that differs
+// from its siblings tells more.
+bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
+    const WaitNode* const node =
+        cycle.size() < 2 || evidence.edits.all().size() == 1 ? nullptr : call_of_many(evidence, cycle);
+    if (node == nullptr) {
         return false;
     }
     std::vector<int> few;
-    for (const Absence& absence : collective->absent) {
-        const auto is_message = [&](uint32_t node) {
-            return evidence.graph.nodes[node].kind == WaitKind::kPointToPoint;
-        };
-        if (absence.held_by.empty() || !std::ranges::all_of(absence.held_by, is_message)) {
-            return false;
-        }
+    for (const Absence& absence : node->absent) {
         few.push_back(absence.global_rank);
     }
     sort_unique(few);
-    const auto members = static_cast<size_t>(evidence.run.communicators[collective->communicator].size);
-    if (few.size() + collective->waiting.size() != members ||
-        collective->waiting.size() < kMostOfMembers * few.size() || !is_whole_stage(evidence.run, few)) {
+    const auto members = static_cast<size_t>(evidence.run.communicators[node->communicator].size);
+    if (few.size() + node->waiting.size() != members || node->waiting.size() < kMostOfMembers * few.size()) {
         return false;
     }
     finding.ranks = few;
-    finding.evidence.push_back(phrase("{} of {} members called {}; {} made other calls instead",
-                                      collective->waiting.size(), members, node_fact(evidence.run, *collective),
-                                      ranks_fact(few)));
+    finding.evidence.push_back(phrase("{} of {} members called {}; {} made other calls instead", node->waiting.size(),
+                                      members, node_fact(evidence.run, *node), ranks_fact(few)));
     depends_on(finding, Unknown::kOrderByVote);
     return true;
 }
@@ -415,6 +426,11 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
         held.push_back(held_ranks(evidence, cycle[i], cycle[(i + 1) % cycle.size()].from));
     }
     choose_culprits(evidence, cycle, held, nodes, finding);
+    begin_with_a_named_rank(finding);
+    if (std::ranges::any_of(
+            cycle, [&](const Edge& edge) { return evidence.graph.nodes[edge.from].kind == WaitKind::kCreation; })) {
+        finding.next = "create and split communicators on every rank in the same order, and as often";
+    }
     doubt<Unknown::kNamesOfCreations>(
         finding, finding.confidence == Confidence::kCertain && may_be_one_communicator(evidence, nodes));
     for (const Edge& edge : cycle) {
