@@ -54,9 +54,8 @@ Sentence communicator_fact(const Run& run, uint32_t communicator) {
 }
 
 Sentence call_fact(const Run& run, uint32_t communicator, OpKind kind, uint64_t sequence) {
-    const std::string number = sequence == kNoSequence ? std::string() : fmt::format(" #{}", sequence);
-    const std::string op = op_text(kind);
-    return phrase("{} on {}", Sentence(op + number, CallFact{communicator, op, sequence}),
+    return phrase("{} on {}",
+                  Sentence(numbered_op_text(kind, sequence), CallFact{communicator, op_text(kind), sequence}),
                   communicator_fact(run, communicator));
 }
 

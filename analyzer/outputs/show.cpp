@@ -213,7 +213,9 @@ class RecordLister {
     static Cells cells(const CollectiveRecord& record) {
         const CollectiveEntry& entry = record.raw;
         const format::RingClock& clock = record.of.image().clock();
-        const std::string number = entry.sequence == kNoSequence ? "-" : fmt::format("#{}", entry.sequence);
+        const bool is_numbered =
+            entry.sequence != kNoSequence && format::class_of(entry.kind) != format::OpClass::lifecycle;
+        const std::string number = is_numbered ? fmt::format("#{}", entry.sequence) : "-";
         std::string arguments =
             entry.datatype == Datatype::kNoDatatype
                 ? std::string()
