@@ -166,14 +166,51 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
     return finding;
 }
 
+// The node in which the peer waits for this very message, on another communicator: the first one of the pair on both.
+uint32_t half_elsewhere(const Evidence& evidence, uint32_t made) {
+    const WaitNode& node = evidence.graph.nodes[made];
+    if (node.kind != WaitKind::kPointToPoint || node.sequence != 0 || node.absent.size() != 1 || node.lost) {
+        return kNoIndex;
+    }
+    const Waiter& caller = node.waiting.front();
+    for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
+        const WaitNode& other = evidence.graph.nodes[index];
+        const Entry* const half = other.waiting.size() == 1 ? other.waiting.front().entry : nullptr;
+        if (other.kind == WaitKind::kPointToPoint && other.communicator != node.communicator && evidence.hangs(index) &&
+            half != nullptr && other.sequence == 0 && other.absent.size() == 1 && half->kind != caller.entry->kind &&
+            half->count == caller.entry->count && half->datatype == caller.entry->datatype &&
+            other.waiting.front().member.process == node.absent.front().member.process &&
+            other.absent.front().member.process == caller.member.process) {
+            return index;
+        }
+    }
+    return kNoIndex;
+}
+
+Finding finding_of_halves(const Evidence& evidence, uint32_t made, uint32_t other) {
+    Finding finding = evidence.finding_at(FindingKind::kP2pUnmatched, made);
+    for (const uint32_t index : {made, other}) {
+        finding.ranks.push_back(evidence.run.member(evidence.graph.nodes[index].waiting.front().member).global_rank);
+    }
+    finding.summary = phrase("{} made {}, and {} its other half on another communicator, {}",
+                             rank_fact(finding.ranks[0]), node_fact(evidence.run, evidence.graph.nodes[made]),
+                             rank_fact(finding.ranks[1]), node_fact(evidence.run, evidence.graph.nodes[other]));
+    evidence.show_waits({made, other}, finding);
+    depends_on(finding, Unknown::kPlaceOfMessage);
+    return finding;
+}
+
 }  // namespace
 
 void find_called_instead(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
     for (uint32_t made = 0; made < evidence.graph.nodes.size(); ++made) {
         const bool is_open = !explained.nodes[made] && is_met_by_nobody(evidence, made);
         const uint32_t owed = is_open ? owed_instead(evidence, made) : kNoIndex;
+        const uint32_t half = is_open && owed == kNoIndex ? half_elsewhere(evidence, made) : kNoIndex;
         if (owed != kNoIndex) {
             evidence.tell_cause({made, owed}, finding_of(evidence, made, owed), explained, findings);
+        } else if (half != kNoIndex) {
+            evidence.tell_cause({made, half}, finding_of_halves(evidence, made, half), explained, findings);
         }
     }
 }
