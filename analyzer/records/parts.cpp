@@ -199,7 +199,14 @@ class PartReader : public RecordVisitor {
         const size_t first =
             known == on_gpu.end() || !runs_ahead_ ? marked_.size() : static_cast<size_t>(known - on_gpu.begin()) - 1;
         for (size_t i = 0; i < marked_.size(); ++i) {
-            tell_step(kMarkedStep, marked_[i], i < first ? nullptr : &on_gpu[i]);
+            if (i == first && i > 0) {
+                // Its host waited for what it was ahead by: from its mark on, so that no time is lost between both.
+                const auto begin_ns = static_cast<double>(marked_[i].begin_ns);
+                const GpuStep between{begin_ns, std::max(0.0, known->begin_ns - begin_ns)};
+                tell_step(kMarkedStep, marked_[i], &between);
+            } else {
+                tell_step(kMarkedStep, marked_[i], i < first ? nullptr : &on_gpu[i]);
+            }
         }
         marked_.clear();
     }

@@ -156,6 +156,43 @@ TEST_CASE("parts of some steps are what all blocks tell of them") {
     }
 }
 
+TEST_CASE("parts: between steps that a host marked ahead of its GPU and those seen to end there no time is lost") {
+    constexpr uint64_t kMs = 1'000'000, kStepMs = 100, kAhead = 10;
+    synth::RingSpec spec;
+    spec.markers = 64;
+    synth::RingBuilder ring(spec);
+    const uint32_t row = ring.add_communicator(1, 2, 0, "dp");
+    // The host makes ten steps in 100 ms and waits for its GPU then, which takes 100 ms for each. Of the first nine no
+    // call is on record.
+    for (uint64_t step = 1; step <= 31; ++step) {
+        const uint64_t behind = (step - 1) % kAhead;
+        const uint64_t begun = synth::kEpochTicks + kMs * ((step - 1 - behind) * kStepMs + behind * kStepMs / kAhead);
+        format::MarkerEntry& mark = ring.add_marker(format::MarkerKind::kStep);
+        mark.value = step;
+        mark.ticks = begun;
+        mark.step = static_cast<int64_t>(step) - 1;
+        if (step >= kAhead && step <= 30) {
+            format::CollectiveEntry& call = ring.add_call(row, format::OpKind::kAllReduce);
+            call.step = static_cast<int64_t>(step);
+            call.entered_ticks = begun + kMs;
+            call.returned_ticks = call.entered_ticks + 1;
+            call.gpu_finished_ticks = synth::kEpochTicks + kMs * step * kStepMs;
+            call.gpu_started_ticks = call.gpu_finished_ticks - kMs;
+        }
+    }
+    const test::TemporaryDirectory place;
+    synth::write_file(place.path + "/synth/0/rank00000.0.titan",
+                      synth::make_dump(ring, synth::dump_meta(synth::kEpochTicks + 4000 * kMs, "signal", true)));
+    double sum_ns = 0;
+    uint64_t steps = 0;
+    for (const Told& told : parts_of(load(place.path), {}).told) {
+        sum_ns += std::get<0>(told) == PartKind::kStep ? std::get<3>(told) : 0;
+        steps += std::get<0>(told) == PartKind::kStep ? 1 : 0;
+    }
+    CHECK(steps == 30);
+    CHECK(sum_ns / static_cast<double>(steps) == doctest::Approx(kStepMs * kMs));
+}
+
 TEST_CASE("metrics of more steps than are kept") {
     const test::TemporaryDirectory place;
     synth::write_file(place.path + "/synth/0/node-0-00000000.0.journal", journal_of(markers_of_a_run(), {20}).bytes());
