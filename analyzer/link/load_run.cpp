@@ -53,7 +53,8 @@ std::vector<std::vector<size_t>> connected(const std::vector<Process>& processes
 }
 
 // Two jobs can share a run id and a directory (a restart that counts no attempts). The newest job stays: a group of
-// processes that had dumped before the newest one was even started belongs to an earlier job.
+// processes that had dumped before the newest one was even started belongs to an earlier job. Clocks of two hosts may
+// differ by hours: between hosts, an earlier job is only known by a rank that came again.
 std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vector<Warning>& warnings) {
     auto groups = connected(processes);
     const auto newest = [&](const std::vector<size_t>& group) {
@@ -67,7 +68,12 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
     std::vector<Process> kept;
     std::multimap<int32_t, size_t> kept_ranks;
     std::vector<int> earlier;
+    std::vector<Process> doubtful;              // earlier only by the clock of another host
     std::map<std::string, int64_t> started_ns;  // of each role
+    const auto has_kept_of_host = [&](const Process& process) {
+        return std::any_of(kept.begin(), kept.end(),
+                           [&](const Process& other) { return other.boot_id == process.boot_id; });
+    };
     const auto kept_of_rank = [&](const Process& process) -> const Process* {
         const auto [first, last] = kept_ranks.equal_range(process.rank);
         const auto same =
@@ -95,6 +101,11 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
                 continue;
             }
             const Process* const winner = process.rank < 0 ? nullptr : kept_of_rank(process);
+            if (winner == nullptr && is_before_start(process) && !process.boot_id.empty() &&
+                !has_kept_of_host(process)) {
+                doubtful.push_back(std::move(process));
+                continue;
+            }
             if (winner != nullptr || is_before_start(process)) {
                 const bool same_process = winner != nullptr && winner->pid == process.pid &&
                                           winner->pid_start_ticks == process.pid_start_ticks;
@@ -107,6 +118,15 @@ std::vector<Process> choose_incarnation(std::vector<Process> processes, std::vec
                 int64_t& first_ns = started_ns.try_emplace(process.role(), INT64_MAX).first->second;
                 first_ns = std::min(first_ns, process.started_ns);
             }
+            kept_ranks.emplace(process.rank, kept.size());
+            kept.push_back(std::move(process));
+        }
+    }
+    const bool came_again = !earlier.empty();
+    for (Process& process : doubtful) {  // the newest first
+        if (came_again || kept_of_rank(process) != nullptr) {
+            earlier.push_back(process.rank);
+        } else {
             kept_ranks.emplace(process.rank, kept.size());
             kept.push_back(std::move(process));
         }

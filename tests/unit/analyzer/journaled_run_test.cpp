@@ -39,6 +39,7 @@ struct JournaledRank {
     uint64_t begins_s = 0;
     int pid = 0;
     std::string role{};
+    int host = 0;
     format::GpuProgressMethod gpu = format::GpuProgressMethod::kOff;
     // Which of its markers each block has, in hundredths of all: two, and one that tells the end alone.
     struct Block {
@@ -127,6 +128,8 @@ std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
         spec.rank = rank.rank;
         spec.world_size = rank.world_size;
         spec.pid = rank.pid != 0 ? rank.pid : 1000 + rank.rank;
+        spec.host = "node-" + std::to_string(rank.host);
+        spec.boot_id = std::to_string(rank.host) + "0000000-synthetic-boot";
         synth::RingBuilder ring(spec);
         MarkerList markers(rank.begins_s);
         mark_steps(rank, longest_ms, markers);
@@ -284,6 +287,19 @@ TEST_CASE("the journal of a later start counts more than the dumps of an earlier
         return warning.summary ==
                "the job was started 2 times in this directory under one run id: start 2 is read (--start)";
     }));
+}
+
+TEST_CASE("clocks of hosts may differ by hours") {
+    const Run run = load({{.rank = 0}, {.rank = 1, .begins_s = 3 * 3600, .host = 1}});
+    CHECK(run.processes.size() == 2);
+    CHECK(run.warnings.empty());
+    CHECK(diagnose(run).ended == "ended well after 30 steps, 2 of 2 ranks; 26 ms a step");
+    // Not on one host, whose clock tells.
+    CHECK(load({{.rank = 0}, {.rank = 1, .begins_s = 3 * 3600}}).processes.size() == 1);
+    // Nor where a rank is there again: that is another start.
+    const Run again = load({{.rank = 0}, {.rank = 1, .host = 1}, {.rank = 0, .begins_s = 100, .pid = 2000}});
+    REQUIRE(again.processes.size() == 1);
+    CHECK(again.processes.front().pid == 2000);
 }
 
 TEST_CASE("roles whose ranks are numbered alike are two worlds") {
