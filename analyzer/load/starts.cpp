@@ -189,6 +189,18 @@ int32_t number_of(const CandidateGroup& group) {
     return static_cast<int32_t>(std::strtol(group.attempt.c_str(), nullptr, 10));
 }
 
+// Who reads one attempt after the other need not look for the files of all each time.
+std::vector<std::string> paths_of(const CandidateGroup& group) {
+    std::vector<std::string> paths = group.journals;
+    for (const Candidate& file : group.files) {
+        if (file.is_archive) {
+            return {};
+        }
+        paths.push_back(file.path);
+    }
+    return paths;
+}
+
 // The attempt of that directory, or its starts.
 void add(const CandidateGroup& group, std::vector<AttemptOf>& attempts) {
     std::vector<Start> starts = starts_of(group);
@@ -196,7 +208,7 @@ void add(const CandidateGroup& group, std::vector<AttemptOf>& attempts) {
         attempts.push_back({group.run, number_of(group), std::make_shared<const Start>(std::move(start))});
     }
     if (starts.empty()) {
-        attempts.push_back({group.run, number_of(group)});
+        attempts.push_back({group.run, number_of(group), nullptr, paths_of(group)});
     }
 }
 

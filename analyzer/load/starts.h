@@ -37,6 +37,7 @@ struct AttemptOf {
     std::string run;                       // empty where no directory tells, as of the following
     std::optional<int32_t> number;         // nothing: the newest
     std::shared_ptr<const Start> start{};  // of several in its directory
+    std::vector<std::string> paths{};      // all that it left; empty: not known
 };
 
 // Oldest first. The wanted one alone, or those of the wanted run, else of the newest: of dumps, rings and journals; of

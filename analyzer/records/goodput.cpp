@@ -263,7 +263,9 @@ Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAt
         load.run = one->run;
         load.attempt = one->number;
         load.told_start = one->start;
-        load.paths = one->start ? std::vector<std::string>(one->start->paths.begin(), one->start->paths.end()) : paths;
+        load.paths = one->start           ? std::vector<std::string>(one->start->paths.begin(), one->start->paths.end())
+                     : one->paths.empty() ? paths
+                                          : one->paths;
         const Result<Run> run = load_run(load);
         if (!run) {
             note(fmt::format("attempt {}{}{} is left out: {}", one->number.value_or(0),

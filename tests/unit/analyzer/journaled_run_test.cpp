@@ -302,6 +302,20 @@ TEST_CASE("clocks of hosts may differ by hours") {
     CHECK(again.processes.front().pid == 2000);
 }
 
+TEST_CASE("each attempt of a run knows what it left") {
+    const test::TemporaryDirectory place;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+        synth::write_file(place.path + "/synth/" + std::to_string(attempt) + "/node-0-00000000.0.journal",
+                          journal_of({{.rank = 0, .world_size = 1, .begins_s = static_cast<uint64_t>(attempt) * 10}}));
+    }
+    LoadOptions options;
+    options.paths = {place.path};
+    const auto attempts = attempts_of(options);
+    REQUIRE(attempts);
+    REQUIRE(attempts->size() == 3);
+    CHECK(attempts->back().paths == std::vector{place.path + "/synth/2/node-0-00000000.0.journal"});
+}
+
 TEST_CASE("roles whose ranks are numbered alike are two worlds") {
     const std::vector<JournaledRank> ranks = {{.rank = 0, .role = "trainer"},
                                               {.rank = 1, .role = "trainer"},
