@@ -55,7 +55,9 @@ std::string in_program(const Process& process, const ThreadState& thread, bool t
 
 std::string gone(const Run& run, const Process& process) {
     const std::string last = last_call_text(run, process);
-    const std::string recorded = last.empty() ? "; nothing recorded" : "; last recorded: " + last;
+    const std::string recorded = !last.empty()       ? "; last recorded: " + last
+                                 : process.step >= 0 ? in_step(process)
+                                                     : "; nothing recorded";
     switch (process.liveness) {
         case Liveness::kCrashed:
             return fmt::format("crashed ({}, pid {}){}",

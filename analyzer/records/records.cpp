@@ -81,6 +81,8 @@ ProcessStacks stacks_of(const Process& process, const OpenedSource* opened, Symb
         stacks.notes.emplace_back("PyTorch's Flight Recorder keeps no stacks of threads");
     } else if (process.source.is_digest) {
         stacks = from_digest(process);
+    } else if (process.source.is_journal) {
+        stacks.notes.emplace_back("only its journal is left");
     } else if (opened != nullptr) {
         stacks = from_dump(*opened, symbols);
     }

@@ -126,6 +126,11 @@ void add_samples(const Run& run, SlowCauses& all) {
     }
 }
 
+bool marks_steps(const Run& run) {
+    return std::ranges::any_of(
+        run.processes, [](const Process& process) { return !process.steps.empty() && !process.steps_by_period; });
+}
+
 }  // namespace
 
 std::string_view name_of(CauseClass cause) { return row_of(cause).name; }
@@ -154,6 +159,10 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     if (!graph.why_none.empty()) {
         if (std::optional<StepGraph> by_spans = span_graph(run, timing.clocks)) {
             graph = std::move(*by_spans);
+        } else if (graph.processes.empty() && marks_steps(run)) {
+            graph.why_none =
+                "steps are marked, but no call of NCCL in them is on record one by one, and no span that all ranks "
+                "leave at one time: where they wait for each other is not known";
         }
     }
     SlowCauses all;

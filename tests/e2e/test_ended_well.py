@@ -54,6 +54,7 @@ class EndedWell(harness.Case):
         self.assertIn("waits for data on rank 1", self.ask("stragglers", status=harness.FINDINGS))
         self.assertIn("exited with status 0", self.ask("why 1"))
         self.assertIn("2 ranks on 1 host", self.ask("layout"))
+        self.assertIn("no stacks: only its journal is left", self.ask("stacks"))
         self.assertRegex(self.ask("summary"), r"data_loading +span +60 ")
         self.assertRegex(self.ask("metrics", "--last", "1", "--no-rings"), r"29 +loss .* 2 of 2")
         markers = self.ask("show", "--markers", "--json", "--no-rings")

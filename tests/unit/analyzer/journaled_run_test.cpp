@@ -14,7 +14,9 @@
 #include "goodput.h"
 #include "journal_file.h"
 #include "journals.h"
+#include "late_ranks.h"
 #include "load_run.h"
+#include "rank_state.h"
 #include "ring_builder.h"
 #include "starts.h"
 #include "temporary_directory.h"
@@ -300,6 +302,12 @@ TEST_CASE("clocks of hosts may differ by hours") {
     const Run again = load({{.rank = 0}, {.rank = 1, .host = 1}, {.rank = 0, .begins_s = 100, .pid = 2000}});
     REQUIRE(again.processes.size() == 1);
     CHECK(again.processes.front().pid == 2000);
+}
+
+TEST_CASE("steps without calls, and without a span in which ranks meet, are marked steps nevertheless") {
+    const Run run = load({{.rank = 0}, {.rank = 1}});
+    CHECK(slowness_of(run).causes.why_none.starts_with("steps are marked, but no call of NCCL"));
+    CHECK(rank_state(run, run.processes.front()) == "exited with status 0 (pid 1000), step 29");
 }
 
 TEST_CASE("each attempt of a run knows what it left") {
