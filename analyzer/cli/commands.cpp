@@ -172,9 +172,25 @@ TextStyle command_line_style(const CommonOptions& common) {
 
 void add_ranks(CommandLine& app, std::string& ranks) { app.option("--rank", ranks, "ranks, such as 3 or 0-7,64"); }
 
+void say_which_is_read(const Run& run, const CommonOptions& common, const char* side) {
+    for (const Warning& warning : run.warnings) {
+        const bool is_open = (warning.kind == WarningKind::kOtherRole && common.role.empty()) ||
+                             (warning.kind == WarningKind::kOtherRun && common.start == 0);
+        if (is_open) {
+            say("titan-analyze: {}{}\n", side, warning.summary);
+        }
+    }
+}
+
+Run load_chosen(const CommonOptions& common, bool with_journals) {
+    Run run = usable(load_run(common.load_options(with_journals)));
+    say_which_is_read(run, common);
+    return run;
+}
+
 int report_run_with_journals(const CommonOptions& common, const char* nothing,
                              const std::function<bool(const Run&, const Write& print, const Write& note)>& report) {
-    const Run run = usable(load_run(common.load_options(true)));
+    const Run run = load_chosen(common, true);
     const Write note = [](const std::string& problem) { say("titan-analyze: {}\n", problem); };
     if (report(
             run, [](const std::string& text) { print_text(text); }, note)) {

@@ -65,6 +65,12 @@ SummaryBy parse_by(const std::string& text, SummaryBy otherwise);
 void add_steps(CommandLine& app, std::string& steps);
 std::optional<std::pair<int64_t, int64_t>> parse_steps(const std::string& text);
 
+// The run that the options choose. Throws Unusable. If it is one of several starts or roles, and they name none, says
+// on standard error which is read.
+Run load_chosen(const CommonOptions& common, bool with_journals = false);
+// Says that of a run that is loaded already, as one of two: "A: ".
+void say_which_is_read(const Run& run, const CommonOptions& common, const char* side = "");
+
 // Loads a run with its journals and prints what `report` makes of it, notes on standard error; where that is nothing,
 // says `nothing`. Returns the exit status.
 int report_run_with_journals(const CommonOptions& common, const char* nothing,

@@ -24,7 +24,7 @@ struct LayoutArguments {
 };
 
 int run_layout(const LayoutArguments& arguments) {
-    const Run run = usable(load_run(arguments.common.load_options()));
+    const Run run = load_chosen(arguments.common);
     const TextStyle style = terminal_style(arguments.tables);
     if (arguments.config) {
         print_text(arguments.json ? config_json_report(run) : config_report(run, style));

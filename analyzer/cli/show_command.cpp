@@ -42,7 +42,8 @@ int run_show(ShowArguments& arguments) {
             "--health-extremes list no such calls: of the filters only --rank and --last apply, and --steps to what "
             "the journal has");
     }
-    const Run run = usable(load_run(arguments.common.load_options(is_journaled)));
+    const bool is_logged = is_journaled || options.kind() == RecordKind::kLabel;  // logs of torchtitan name roles
+    const Run run = load_chosen(arguments.common, is_logged);
     const auto is_digest = [](const Process& process) { return process.source.is_digest; };
     if (!run.processes.empty() && std::ranges::all_of(run.processes, is_digest)) {
         return fail("digests do not hold all calls in full: show the dumps");

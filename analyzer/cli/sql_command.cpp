@@ -257,7 +257,7 @@ Result<std::string> query_of(SqlArguments& arguments) {
 
 int run_sql(SqlArguments& arguments) {
     const std::string query = arguments.interactive || arguments.tables ? "" : usable(query_of(arguments));
-    const Run run = usable(load_run(arguments.common.load_options(true)));
+    const Run run = load_chosen(arguments.common, true);
     Database database(run, arguments.limits);
     return arguments.tables        ? list_tables(database, arguments)
            : arguments.interactive ? run_interactively(database, arguments)

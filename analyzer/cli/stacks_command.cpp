@@ -90,7 +90,7 @@ int fold(const Arguments& arguments, const Run& run, const std::set<int>& ranks)
 
 int run_stacks(const Arguments& arguments) {
     const std::set<int> ranks = parse_ranks(arguments.ranks);
-    const Run run = usable(load_run(arguments.common.load_options()));
+    const Run run = load_chosen(arguments.common);
     if (!arguments.folded.empty()) {
         return fold(arguments, run, ranks);
     }

@@ -51,7 +51,7 @@ int run_stragglers(StragglerArguments& arguments) {
     options.ranks = parse_ranks(arguments.ranks);
     options.by = parse_by(arguments.by, options.by);
     const auto steps = parse_steps(arguments.steps);
-    Run run = usable(load_run(arguments.common.load_options()));
+    Run run = load_chosen(arguments.common);
     if (steps && !keep_steps(run, *steps)) {
         return fail("--steps: none of these steps is on record (titan_step marks steps)");
     }

@@ -68,7 +68,7 @@ int run_whatif(const WhatIfArguments& arguments) {
     if (arguments.insert.empty() && arguments.remove.empty() && arguments.alive.empty()) {
         return fail("nothing is to be edited: --insert or --remove a call, or --alive RANK");
     }
-    const Run run = usable(load_run(arguments.common.load_options()));
+    const Run run = load_chosen(arguments.common);
     const std::vector<CallEdit> edits = read_edits(run, arguments);
     const Evidence evidence(run, DiagnoseOptions{.hang_after_s = arguments.hang_after_s});
     const WhatIfReport report = what_if_report(evidence, edits);

@@ -37,7 +37,7 @@ int run_why(const WhyArguments& arguments) {
         return fail("the rank comes first, as a number: titan-analyze why 3 dumps/, not '" + printable(arguments.rank) +
                     "'");
     }
-    const Run run = usable(load_run(arguments.common.load_options()));
+    const Run run = load_chosen(arguments.common);
     if (const std::string unknown = unknown_rank(run, rank); !unknown.empty()) {
         return fail(unknown);
     }

@@ -273,6 +273,11 @@ Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAt
                              wanted.session.empty() ? "" : " of run " + printable(one->run), run.error().text()));
             continue;
         }
+        for (const Warning& warning : run->warnings) {
+            if (warning.kind == WarningKind::kOtherRole && load.role.empty()) {
+                note(warning.summary);
+            }
+        }
         Symbols symbols(Symbols::Search::kNearby);
         RecordReader reader(*run, symbols);
         if (!wanted.session.empty() &&

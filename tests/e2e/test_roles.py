@@ -44,6 +44,11 @@ class Roles(harness.Case):
                 generator = self.place.analyze(source, "--role", "generator")
                 found = {finding["kind"] for finding in generator.json["findings"]} - {"straggler", "slow_step"}
                 self.assertEqual((found, generator.json["run"]["world_size"]), (set(), 2), generator.stdout)
+                for command in ("summary", "stragglers", "layout", "show --labels", "summary --goodput"):
+                    ask = [*command.split(), source, "--no-rings"]
+                    self.assertIn("2 roles have ranks of the same numbers: this is ",
+                                  self.place.tool("titan-analyze", *ask).stderr, command)
+                    self.assertNotIn("2 roles", self.place.tool("titan-analyze", *ask, "--role", "trainer").stderr)
         nobody = self.place.analyze(self.place.dumps, "--role", "critic")
         self.assertEqual(nobody.status, harness.UNUSABLE)
         self.assertIn("no role critic; found: generator (2 ranks), trainer (4 ranks)", nobody.stderr)
