@@ -486,7 +486,12 @@ int run_compare(CompareArguments& arguments) {
         if (!run) {
             return fail((i == 0 ? "A: " : "B: ") + run.error().text());
         }
+        say_which_is_read(*run, wanted[i].common, i == 0 ? "A: " : "B: ");
         sides[i] = side_of(*run, wanted[i].steps, ranks, progress_bar("summing up", "ranks"));
+        if (sides[i].roles.size() > 1) {
+            return fail(fmt::format("{}: ranks count within roles ({}): choose one by --role", i == 0 ? "A" : "B",
+                                    fmt::join(sides[i].roles, ", ")));
+        }
         for (const std::string& problem : sides[i].problems) {
             say("titan-analyze: {}: {}\n", i == 0 ? "A" : "B", problem);
         }

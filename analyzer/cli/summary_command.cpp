@@ -23,6 +23,7 @@ namespace {
 // --- What a run did, in three lines: its steps, its longest spans, its metrics.
 
 constexpr size_t kMostNames = 4;
+constexpr const char* kNoName = "(no name)";  // it found no room in the tracer's table
 constexpr double kMuchLonger = 1.2;
 
 // "30 steps of 13 ms on average (99th percentile 34 ms) on 2 ranks; 35.4% of the time was training".
@@ -31,9 +32,11 @@ std::string steps_line(const Summary& summary, const AttemptTimes& times) {
         if (row->kind != PartKind::kStep || row->values.count() == 0) {
             continue;
         }
-        const std::string what = row->name == kMarkedStep && times.first_step != kNoStep
-                                     ? counted(static_cast<uint64_t>(times.newest_step - times.first_step + 1), "step")
-                                     : counted(row->values.count() / row->of_rank.size(), row->name);
+        const std::string of_role = in_role(row->role, "");
+        const std::string what =
+            row->name == kMarkedStep && times.first_step != kNoStep
+                ? counted(static_cast<uint64_t>(times.newest_step - times.first_step + 1), "step")
+                : of_role + counted(row->values.count() / row->of_rank.size(), row->name.substr(of_role.size()));
         std::string text =
             fmt::format("{} of {} on average (99th percentile {}) on {}", what, fine_duration_text(row->values.mean()),
                         fine_duration_text(row->values.quantile(0.99)), many_counted(row->of_rank.size(), "rank"));
@@ -61,8 +64,8 @@ std::string spans_line(const Summary& summary) {
         if (row->kind != PartKind::kSpan || row->in_steps_ns <= 0 || holds_steps(row->name) || ++told > kMostNames) {
             continue;
         }
-        text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ", row->name,
-                            fine_duration_text(row->values.mean()));
+        text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ",
+                            row->name.empty() ? kNoName : row->name, fine_duration_text(row->values.mean()));
         text += told == 1 ? " on average" : "";
         const int rank = row->highest_rank();
         const double highest_ns = rank < 0 ? 0 : row->of_rank.at(rank).mean();
@@ -82,7 +85,7 @@ std::string metrics_line(const StepMetrics& metrics) {
     std::map<std::string, double> newest;
     std::map<std::string, Bad> bad;  // as it was first
     for (const StepMetric& metric : metrics.joined()) {
-        const std::string name = in_role(metric.role, metric.name);
+        const std::string name = in_role(metric.role, metric.name.empty() ? kNoName : metric.name);
         if (metric.has_value) {
             newest[name] = metric.value;
         }

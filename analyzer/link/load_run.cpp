@@ -192,6 +192,12 @@ Result<Run> load_run(const LoadOptions& options) {
         return loaded.error();
     }
     Run run;
+    if (!loaded->logs.paths.empty()) {
+        run.journals = std::move(loaded->logs.paths);
+        run.attempt = loaded->logs.attempt;
+        run.warnings = std::move(loaded->logs.warnings);
+        return run;
+    }
     run.warnings = std::move(loaded->found.warnings);
     run.passed_over = loaded->passed_over;
     run.start = loaded->start;
@@ -220,12 +226,6 @@ Result<Run> load_run(const LoadOptions& options) {
     };
     run.journaled = journaled_of(worlds->front().name);
     run.journals = std::move(loaded->journals);
-    if (!loaded->logs.paths.empty()) {
-        run.journals = std::move(loaded->logs.paths);
-        run.attempt = loaded->logs.attempt;
-        run.warnings = std::move(loaded->logs.warnings);
-        return run;
-    }
     if (run.processes.empty()) {
         return nothing_usable(*loaded);
     }

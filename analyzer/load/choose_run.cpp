@@ -73,10 +73,10 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
     }
     if (discovery.groups.empty()) {
         const std::string detail = discovery.warnings.empty() ? "" : "; " + discovery.warnings.front().summary;
-        const char* const logs = discovery.logs.empty()
-                                     ? ""
-                                     : "; there are logs of torchtitan's structured logger: titan-analyze timeline and "
-                                       "titan-analyze summary read them";
+        const char* const logs =
+            discovery.logs.empty() ? ""
+                                   : "; there are logs of torchtitan's structured logger: summary, metrics, timeline, "
+                                     "compare, sql, report and show --markers of titan-analyze read them";
         return Error("no dumps (*.titan), rings (*.ring) or journals (*.journal) found" + detail + logs +
                      what_else_is_there(discovery, options.witnesses_alone));
     }
@@ -210,7 +210,26 @@ Result<ChosenLogs> choose_logs(const std::vector<std::string>& paths, const Load
                                                counted(attempts.size(), "start"), wanted)});
     }
     chosen.attempt = static_cast<int32_t>(wanted);
-    chosen.paths = std::move(attempts[wanted]);
+    std::map<std::string, std::vector<std::string>> of_role;
+    for (const StructuredLog& log : logs) {
+        if (std::ranges::find(attempts[wanted], log.path) != attempts[wanted].end()) {
+            of_role[log.source].push_back(log.path);
+        }
+    }
+    if (options.role.empty()) {
+        chosen.paths = std::move(attempts[wanted]);
+        return chosen;
+    }
+    const auto role = of_role.find(options.role);
+    if (role == of_role.end()) {
+        std::string found;
+        for (const auto& [name, files] : of_role) {
+            found +=
+                fmt::format("{}{} ({})", found.empty() ? "" : ", ", printable(name), counted(files.size(), "rank"));
+        }
+        return Error(fmt::format("no role {}; found: {}", printable(options.role), found));
+    }
+    chosen.paths = std::move(role->second);
     return chosen;
 }
 

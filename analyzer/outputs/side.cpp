@@ -210,6 +210,7 @@ Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ran
         ProcessParts parts;
         side.overwritten_markers += visit_parts(run, records, wanted, [&](const Part& part) { parts.add(part, side); });
         SideRank& rank = side.ranks[records.rank()];
+        side.roles.insert(records.role());
         rank.host = records.process().host;
         rank.places = places_of(run, records.rank());
         rank.steps = parts.cut_into(side, records.rank());

@@ -50,6 +50,7 @@ struct Side {
     int32_t world_size = -1;
     std::optional<std::pair<int64_t, int64_t>> steps;  // that were asked for
     std::map<int, SideRank> ranks;
+    std::set<std::string> roles;  // where ranks count within them
     std::vector<int> missing_ranks;
     std::map<std::string, std::string> labels;    // of the program: what most ranks say
     std::map<std::string, std::string> settings;  // link/config_differences.h: what most ranks have

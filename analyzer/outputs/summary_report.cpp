@@ -20,8 +20,11 @@ namespace {
 
 bool is_metric(const SummaryRow* row) { return row->kind == PartKind::kMetric; }
 
+// A name that found no room in the tracer's table is empty.
+std::string name_text(const SummaryRow& row) { return row.name.empty() ? "(no name)" : row.name; }
+
 std::string ranks_cell(const Summary& summary, const SummaryRow& row) {
-    return fmt::format("{} of {}", row.of_rank.size(), summary.ranks());
+    return fmt::format("{} of {}", row.of_rank.size(), summary.ranks_beside(row));
 }
 
 std::string slowest_text(const SummaryRow& row) {
@@ -40,9 +43,9 @@ std::vector<std::string> duration_cells(const Summary& summary, const SummaryRow
                                   ? fmt::format("{} of {}", grouped_digits(all.count()), grouped_digits(row.calls))
                                   : grouped_digits(all.count());
     if (all.count() == 0) {
-        return {row.name, name_of(row.kind), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-"};
+        return {name_text(row), name_of(row.kind), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-"};
     }
-    return {row.name,
+    return {name_text(row),
             name_of(row.kind),
             count,
             fine_duration_text(all.mean()),
@@ -60,9 +63,9 @@ std::vector<std::string> metric_cells(const Summary& summary, const SummaryRow& 
     const std::string count =
         grouped_digits(all.count()) + (row.not_finite == 0 ? "" : fmt::format(" + {} not finite", row.not_finite));
     if (all.count() == 0) {
-        return {row.name, count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-", "-"};
+        return {name_text(row), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-", "-"};
     }
-    return {row.name,
+    return {name_text(row),
             count,
             number_text(all.mean()),
             number_text(all.std()),
@@ -102,7 +105,7 @@ Json summary_row_json(const Summary& summary, const SummaryRow& row) {
     put("p95", all.quantile(0.95));
     put("p99", all.quantile(0.99));
     put("max", all.most());
-    json["ranks_on_record"] = summary.ranks();
+    json["ranks_on_record"] = summary.ranks_beside(row);
     if (is_metric(&row)) {
         json["not_finite"] = row.not_finite;
         json["lowest_rank"] = row.lowest_rank();
@@ -257,9 +260,13 @@ bool report_summary(const Run& run, const SummaryReportOptions& options, const W
         write(seen + "\n");
     }
     if (summary.overwritten_markers() != 0) {
-        write(fmt::format("{} of older steps {} overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n",
-                          many_counted(summary.overwritten_markers(), "marker"),
-                          verb_form(summary.overwritten_markers(), "is", "are")));
+        const std::string lost = many_counted(summary.overwritten_markers(), "marker") + " of older steps " +
+                                 verb_form(summary.overwritten_markers(), "is", "are");
+        write(summary.has_journal()
+                  ? lost +
+                        " in no journal: the ranks marked more than TITANTRACE_MARKERS between two looks, or it was "
+                        "full\n"
+                  : lost + " overwritten: TITANTRACE_MARKERS, or a journal, keeps more\n");
     }
     if (summary.summed_calls() != 0) {
         write(fmt::format(

@@ -286,8 +286,16 @@ Result<std::vector<AttemptTimes>> read_attempts(LoadOptions load, const WantedAt
             continue;
         }
         AttemptReader times(*run, attempts.empty() ? nullptr : &attempts.back());
-        const auto add = [&times](const ProcessRecords& records) { times.add(records); };
+        std::set<std::string> roles;
+        const auto add = [&](const ProcessRecords& records) {
+            roles.insert(records.role());
+            times.add(records);
+        };
         reader.visit_ours(wanted.ranks, add, wanted.progress);
+        if (roles.size() > 1) {
+            note(fmt::format("times are means over the ranks of all roles ({}): --role reads one",
+                             fmt::join(roles, ", ")));
+        }
         for (const std::string& problem : reader.problems()) {
             note(problem);
         }

@@ -131,6 +131,8 @@ void Summary::add(const ProcessRecords& records) {
         }
     });
     ++ranks_;
+    has_journal_ |= records.has_journal();
+    ++ranks_of_role_[records.role()];
     flight_recorder_ranks_ += records.process().source.is_flight_recorder ? 1 : 0;
     const double peak_tflops = peak_tflops_of(records.machine("gpus"));
     told_.peak_tflops += peak_tflops;
@@ -174,6 +176,12 @@ std::optional<double> Summary::share_of_steps(const SummaryRow& row) const {
     }
     const bool is_outside = row.in_steps_ns <= 0 && row.values.sum() > 0;
     return steps_ns > 0 && !is_outside ? std::optional(row.in_steps_ns / steps_ns) : std::nullopt;
+}
+
+// Rows of ranks or hosts have roles of their own (grouped).
+uint64_t Summary::ranks_beside(const SummaryRow& row) const {
+    const auto known = ranks_of_role_.find(row.role);
+    return known == ranks_of_role_.end() ? ranks_ : known->second;
 }
 
 // Over all steps, or over the marked ones if some are. Roles have their own steps, and no common throughput; so have

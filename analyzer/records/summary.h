@@ -90,7 +90,10 @@ class Summary {
     // Nothing where no step is known.
     std::optional<Throughput> throughput() const;
     uint64_t ranks() const { return ranks_; }
+    // Ranks that could have such a row: those of its role.
+    uint64_t ranks_beside(const SummaryRow& row) const;
     uint64_t flight_recorder_ranks() const { return flight_recorder_ranks_; }
+    bool has_journal() const { return has_journal_; }
     uint64_t overwritten_markers() const { return overwritten_markers_; }
     uint64_t names_left_out() const { return names_left_out_; }
     uint64_t summed_calls() const { return summed_calls_; }
@@ -108,8 +111,10 @@ class Summary {
     WorkOfAStep told_;  // by ranks; peaks are added up
     std::map<Key, SummaryRow> rows_;
     uint64_t ranks_ = 0;
+    std::map<std::string, uint64_t> ranks_of_role_;
     uint64_t flight_recorder_ranks_ = 0;
     uint64_t ranks_with_peak_ = 0;
+    bool has_journal_ = false;
     uint64_t overwritten_markers_ = 0;
     uint64_t summed_calls_ = 0;    // of all rows
     uint64_t names_left_out_ = 0;  // values of names beyond what is kept

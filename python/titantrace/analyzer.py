@@ -5,15 +5,21 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 Row = Dict[str, Any]  # an object of titan-analyze ... --json
+Process = Tuple[int, str]  # rank and role: where ranks count within roles, "" elsewhere
 
 _FITTING = (0, 1)  # exit status 1: nothing fits
 
 
 class Unusable(Exception):
     """What the user has to put right."""
+
+
+def process_of(row: Row) -> Process:
+    """The process that a marker or label is of."""
+    return row["rank"], row.get("role", "")
 
 
 def package(name: str, distribution: str) -> Any:

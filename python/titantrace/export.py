@@ -7,7 +7,7 @@ import sys
 from typing import Any, Dict, Iterable, List, Set, Tuple, Union
 
 from . import flight_recorder, follow, openmetrics, otlp, tables, torchtitan_logs
-from .analyzer import Analyzer, Row, Unusable, package
+from .analyzer import Analyzer, Process, Row, Unusable, package, process_of
 from .said import say
 
 Points = List[Tuple[int, float, Dict[str, float]]]  # of each step: its newest moment (s since 1970), values by name
@@ -61,14 +61,19 @@ is missing.
 
 def labels_of(analyzer: Analyzer) -> Dict[str, str]:
     """The labels on which the ranks agree: other labels are facts about a rank, not about the run."""
-    told: Dict[str, Dict[int, str]] = {}
+    told: Dict[str, Dict[Process, str]] = {}
     for record in analyzer.records("show", "--labels", "--rank", _RANKS_OF_LABELS):
-        told.setdefault(record["name"], {})[record["rank"]] = record["text"]
+        told.setdefault(record["name"], {})[process_of(record)] = record["text"]
     return {name: next(iter(texts.values())) for name, texts in sorted(told.items()) if len(set(texts.values())) == 1}
 
 
+def _name(row: Row) -> str:
+    """Ranks of several roles may report metrics of one name."""
+    return f"{row['role']}/{row['metric']}" if row["role"] else str(row["metric"])
+
+
 def _values(row: Row) -> Dict[str, float]:
-    name = row["metric"]
+    name = _name(row)
     if row["value"] is None:
         return {f"{name} ({end})": math.nan if row[end] is None else float(row[end]) for end in ("lowest", "highest")}
     return {name: float(row["value"])}
@@ -76,15 +81,15 @@ def _values(row: Row) -> Dict[str, float]:
 
 def points_of(rows: List[Row]) -> Points:
     """By step, with the ranks that report a metric where it ever lacks some."""
-    partial: Set[str] = {row["metric"] for row in rows if row["ranks_missing"] or row["ranks_not_on_record"]}
+    partial: Set[str] = {_name(row) for row in rows if row["ranks_missing"] or row["ranks_not_on_record"]}
     points: Dict[int, Dict[str, float]] = {}
     moments: Dict[int, float] = {}
     for row in rows:
         values = points.setdefault(row["step"], {})
         values.update(_values(row))
         moments[row["step"]] = max(moments.get(row["step"], 0), row["realtime_ns"] / 1e9)
-        if row["metric"] in partial:
-            values[f"ranks reported/{row['metric']}"] = float(row["ranks_reported"])
+        if _name(row) in partial:
+            values[f"ranks reported/{_name(row)}"] = float(row["ranks_reported"])
     return [(step, moments[step], values) for step, values in sorted(points.items())]
 
 
@@ -175,6 +180,7 @@ def _parser() -> argparse.ArgumentParser:
                              f"(default: {_FOLLOW_S:.0f})")
     parser.add_argument("--run", help="the run among the dumps (titan-analyze --list-runs; default: the newest)")
     parser.add_argument("--attempt", help="of the run, such as 0 (default: the newest)")
+    parser.add_argument("--start", help="of the attempt, such as 1, where there are several (default: the newest)")
     parser.add_argument("--role", help="of a job whose roles number their ranks alike, such as trainer")
     parser.add_argument("--titan-analyze", metavar="PROGRAM", help="where it is (default: beside this Python, or PATH)")
     parser.add_argument("dumps", nargs="+", metavar="DUMPS", help="as for titan-analyze: directories, dumps, archives")
@@ -239,7 +245,7 @@ def _export_flight_recorder(analyzer: Analyzer, directory: str, prefix: str) -> 
 
 
 def export(arguments: argparse.Namespace) -> int:
-    which = [word for name in ("run", "attempt", "role") if (value := getattr(arguments, name))
+    which = [word for name in ("run", "attempt", "start", "role") if (value := getattr(arguments, name))
              for word in (f"--{name}", value)]
     analyzer = Analyzer(arguments.titan_analyze, arguments.dumps, which)
     for format_name in tables.FORMATS:

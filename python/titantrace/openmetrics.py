@@ -13,6 +13,7 @@ _DURATIONS = {"step": ("titantrace_step_seconds", "", "Training steps, over all 
               "span": ("titantrace_span_seconds", "span", "Spans of the program, over all ranks on record."),
               "GPU": ("titantrace_gpu_call_seconds", "call", "Calls of NCCL, as long as they were seen to run."),
               "host": ("titantrace_host_call_seconds", "call", "Calls of NCCL that no GPU was seen to run.")}
+_STEP, _STEP_OF_ROLE = "step", ": step"  # marked ones: "trainer: step" where ranks count within roles
 _JOB = (("steps_per_s", "titantrace_steps_per_second", "Steps of the job."),
         ("tokens_per_s", "titantrace_tokens_per_second", "Tokens of the job, of all ranks together."),
         ("mfu", "titantrace_mfu_ratio", "Share of the GPUs' arithmetic that the model uses."))
@@ -53,7 +54,8 @@ class _Families:
 
 def _add_durations(families: _Families, row: Row) -> None:
     family, label, words = _DURATIONS[row["kind"]]
-    labels = {label: row["name"]} if label else {}
+    role = row["name"][:-len(_STEP_OF_ROLE)] if row["name"].endswith(_STEP_OF_ROLE) else ""
+    labels = {label: row["name"]} if label else {"role": role}  # empty: none is written
     samples: List[Tuple[str, Dict[str, str], Any]] = [
         ("", {**labels, "quantile": quantile}, row[f"{key}_ns"] / 1e9) for quantile, key in _QUANTILES if row["count"]]
     samples += [("_sum", labels, (row["sum_ns"] or 0) / 1e9), ("_count", labels, row["count"])]
@@ -73,12 +75,12 @@ def text_of(rows: List[Row]) -> str:
     """The exposition of titan-analyze summary --json; empty if that lists nothing."""
     families = _Families()
     told: Dict[str, int] = {}
-    unmarked = {row["name"] for row in rows if row["kind"] == "step"} - {"step"}
-    marked = any(row["kind"] == "step" and row["name"] == "step" for row in rows)
+    steps = {row["name"] for row in rows if row["kind"] == "step"}
+    marked = {name for name in steps if name == _STEP or name.endswith(_STEP_OF_ROLE)}
     for row in rows:
         kind = row["kind"]
         told[kind] = told.get(kind, 0) + 1
-        if told[kind] > _MOST_NAMES or (kind == "step" and row["name"] in unmarked and (marked or told[kind] > 1)):
+        if told[kind] > _MOST_NAMES or (kind == "step" and row["name"] not in marked and (marked or told[kind] > 1)):
             continue
         if kind in _DURATIONS:
             _add_durations(families, row)

@@ -7,7 +7,7 @@ import os
 from typing import Any, Dict, IO, Iterator, List, Optional, Tuple
 
 from . import private_file
-from .analyzer import Analyzer, Row, Unusable
+from .analyzer import Analyzer, Process, Row, Unusable, process_of
 
 _SPANS_AT_ONCE = 1_000
 _INTERNAL, _ERROR = 1, 2  # of OTLP: kind of a span, code of a status
@@ -36,7 +36,8 @@ class _Rank:
     """The spans of a rank, in the order in which they end."""
 
     def __init__(self, first: Row, labels: Dict[str, str]) -> None:
-        self.rank, self.labels = first["rank"], labels
+        self.process, self.labels = process_of(first), labels
+        self.rank = first["rank"]
         self.trace = _identifier(16, self.rank, first["realtime_ns"], *sorted(labels.items()))
         self.open: Dict[int, Row] = {}
         self.step: Optional[Row] = None
@@ -102,14 +103,14 @@ class _Rank:
         return [self._ended(span, self.newest_ns) for span in spans]
 
 
-def _ended_spans(analyzer: Analyzer, labels: Dict[int, Dict[str, str]]) -> Iterator[Tuple[_Rank, List[Row]]]:
+def _ended_spans(analyzer: Analyzer, labels: Dict[Process, Dict[str, str]]) -> Iterator[Tuple[_Rank, List[Row]]]:
     """Rank after rank."""
     rank: Optional[_Rank] = None
     for row in analyzer.records("show", "--markers"):
-        if rank is None or row["rank"] != rank.rank:
+        if rank is None or process_of(row) != rank.process:
             if rank is not None:
                 yield rank, rank.rest()
-            rank = _Rank(row, labels.get(row["rank"], {}))
+            rank = _Rank(row, labels.get(process_of(row), {}))
         yield rank, rank.take(row)
     if rank is not None:
         yield rank, rank.rest()
@@ -149,9 +150,9 @@ class _File:
 
 def write(analyzer: Analyzer, path: str) -> int:
     """Returns how many spans were written."""
-    labels: Dict[int, Dict[str, str]] = {}
+    labels: Dict[Process, Dict[str, str]] = {}
     for row in analyzer.records("show", "--labels"):
-        labels.setdefault(row["rank"], {})[row["name"]] = row["text"]
+        labels.setdefault(process_of(row), {})[row["name"]] = row["text"]
     file = _File(path)
     try:
         for rank, spans in _ended_spans(analyzer, labels):

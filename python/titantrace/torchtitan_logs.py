@@ -6,7 +6,7 @@ import time
 from typing import Any, Dict, IO, Iterator, List, Optional, Tuple
 
 from . import private_file
-from .analyzer import Analyzer, Row, Unusable
+from .analyzer import Analyzer, Process, Row, Unusable, process_of
 
 _ROLE_LABEL = "role"  # torchtitan calls it source
 _NO_ROLE = "training"
@@ -17,9 +17,10 @@ _SUFFIXES = {"span_begin": "_start", "span_end": "_end", "error": "_error"}
 class _Rank:
     """What the lines of a rank depend on."""
 
-    def __init__(self, rank: int, source: str, process: Row) -> None:
-        self.rank, self.source = rank, source
-        self.process = process  # what its lines say of it
+    def __init__(self, process: Process, source: str, told: Row) -> None:
+        self.process, self.source = process, source
+        self.rank = process[0]
+        self.told = told  # what its lines say of it
         self.main_thread: Optional[int] = None
         self.tags: List[str] = []
         self.tasks: Dict[int, str] = {}  # their names, by number
@@ -71,7 +72,7 @@ class _Rank:
         place, _, function = (row.get("called_at") or "").partition(" ")
         common: Dict[str, Any] = {
             "delta_ms": 0.0 if self.newest_ms is None else now_ms - self.newest_ms, "tid": row["thread"],
-            "rank": self.rank, "global_rank": self.rank, "source": self.source, **self.process,
+            "rank": self.rank, "global_rank": self.rank, "source": self.source, **self.told,
             "time": row["realtime_ns"] // 10**9, "time_ms": row["realtime_ns"] // 10**6,
             "time_us": row["realtime_ns"] // 1000, "caller": f"{place}:{function}" if function else place,
             "log_file": place.partition(":")[0], "log_function": function,
@@ -104,8 +105,9 @@ def _with_following(rows: Iterator[Row]) -> Iterator[Tuple[Row, Optional[Row]]]:
 
 def write(analyzer: Analyzer, directory: str) -> int:
     """Returns how many lines were written."""
-    roles = {row["rank"]: row["text"] for row in analyzer.records("show", "--labels") if row["name"] == _ROLE_LABEL}
-    processes = {row.pop("rank"): row for row in analyzer.sql("SELECT rank, host AS host_name, pid FROM ranks")}
+    roles = {process_of(row): row["text"] for row in analyzer.records("show", "--labels")
+             if row["name"] == _ROLE_LABEL}
+    hosts = {row.pop("rank"): row for row in analyzer.sql("SELECT rank, host AS host_name, pid FROM ranks")}
     started = time.strftime("%Y%m%d-%H%M%S")
     rank: Optional[_Rank] = None
     file: Optional[IO[str]] = None
@@ -114,10 +116,11 @@ def write(analyzer: Analyzer, directory: str) -> int:
         os.makedirs(directory, exist_ok=True)
         # Rank after rank, by time.
         for row, following in _with_following(analyzer.records("show", "--markers")):
-            if rank is None or row["rank"] != rank.rank:
+            process = process_of(row)
+            if rank is None or process != rank.process:
                 if file is not None:
                     file.close()
-                rank = _Rank(row["rank"], roles.get(row["rank"], _NO_ROLE), processes.get(row["rank"], {}))
+                rank = _Rank(process, roles.get(process, _NO_ROLE), hosts.get(row["rank"], {}))
                 name = f"{rank.source.replace('/', '_')}.global_rank_{rank.rank}.{started}-TITANT.jsonl"
                 file = os.fdopen(private_file.create(os.path.join(directory, name)), "w", encoding="utf-8")
             line = rank.line(row, following)

@@ -166,6 +166,8 @@ class Journal(harness.Case):
             self.assertEqual(own, sorted(set(own)))
             lost = re.search(rf"rank {rank}: ([\d,]+) markers? (is|are) in no journal", said)
             self.assertEqual(len(own) + int(lost[1].replace(",", "")), PER_STEP * 400)
+        self.assertIn(" of older steps are in no journal: ",
+                      self.place.tool("titan-analyze", "summary", self.place.dumps, "--no-rings").stdout)
 
     def test_a_directory_that_cannot_be_written(self):
         self.place.dumps.rmdir()

@@ -3,9 +3,13 @@
 several starts in one directory, roles, lines that are none, and a file that is cut."""
 
 import json
+import sys
 
 import harness
 import perfetto_trace
+
+sys.path.insert(0, str(harness.ROOT / "python"))
+from titantrace import export as exported  # noqa: E402
 
 START_US = 1_790_000_000_000_000
 
@@ -173,10 +177,54 @@ class StructuredLog(harness.Case):
         names = {track["name"] for track in trace["tracks"].values()}
         self.assertLessEqual({"trainer rank 0 on node-1, pid 1000", "generator rank 0 on node-1, pid 1000"}, names)
 
+    def test_roles_in_tables_and_exports(self):
+        """Rank 0 of one role is never taken for rank 0 of the other."""
+        logs = self.place.path / "logs"
+        for rank in range(2):
+            trainer(logs, rank, steps=3).write()
+        other = Log(logs, source="generator")
+        other.step = 0
+        other.span("generate", 0, 30)()
+        other.metric(190, "loss", 70.0)
+        other.write()
+        joined = self.run_tool("sql", logs, "--csv", "SELECT role, name, value, ranks FROM step_metrics "
+                               "WHERE step = 0 ORDER BY role").stdout
+        self.assertEqual(joined, "role,name,value,ranks\ngenerator,loss,70,1\ntrainer,loss,2.5,2\n")
+
+        def export(option, name):
+            into = self.place.path / name
+            done = self.place.run([sys.executable, "-m", "titantrace.export", "--titan-analyze",
+                                   harness.BUILD / "analyzer" / "titan-analyze", option, into, logs],
+                                  self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python"))
+            self.assertEqual(done.status, 0, done.stderr)
+            return into
+
+        self.assertIn('titantrace_step_seconds_count{role="trainer"} 4.0\n',
+                      export("--openmetrics", "prom").read_text())
+        resources = [message["resourceSpans"][0]["resource"]["attributes"]
+                     for message in map(json.loads, export("--otlp", "spans").read_text().splitlines())]
+        self.assertEqual(sorted(told[0]["value"]["stringValue"] for told in resources),
+                         ["generator", "trainer", "trainer"])
+        lines = export("--torchtitan", "again")
+        self.assertEqual(sorted(file.name.partition("_")[0].partition(".2")[0] for file in lines.iterdir()),
+                         ["generator.global", "trainer.global", "trainer.global"])
+        self.assertEqual(self.rows(logs)["step", "trainer: step"]["ranks_on_record"], 2)
+        self.assertEqual(self.rows(logs, "--role", "trainer")["step", "step"]["ranks"], [0, 1])
+        self.assertIn("no role critic; found: generator (1 rank), trainer (2 ranks)",
+                      self.run_tool("metrics", logs, "--role", "critic", status=harness.UNUSABLE).stderr)
+        self.assertIn("ranks count within roles (generator, trainer): choose one by --role",
+                      self.run_tool("compare", logs, logs, status=harness.UNUSABLE).stderr)
+        self.run_tool("compare", logs, logs, "--role", "generator")
+        self.assertIn("all roles (generator, trainer)", self.run_tool("summary", logs, "--goodput").stderr)
+        self.assertIn("trainer: 2 steps of 100 ms on average", self.run_tool("summary", logs, "--brief").stdout)
+        rows = [json.loads(line) for line in self.run_tool("metrics", logs, "--json").stdout.splitlines()]
+        _, _, values = exported.points_of(rows)[0]
+        self.assertEqual((values["generator/loss"], values["trainer/loss"]), (70, 2.5))
+
     def test_other_commands(self):
         log = trainer(self.place.path / "logs")
         log.write()
-        self.assertIn("titan-analyze timeline and titan-analyze summary read them",
+        self.assertIn("summary, metrics, timeline, compare, sql, report and show --markers of titan-analyze read them",
                       self.run_tool(log.path, status=harness.UNUSABLE).stderr)
         values = [json.loads(line) for line in self.run_tool("metrics", log.path, "--json").stdout.splitlines()]
         self.assertEqual([(row["step"], row["value"]) for row in values],

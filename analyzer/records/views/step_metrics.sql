@@ -1,7 +1,7 @@
 -- Metrics of the program, step by step, joined over the ranks as the program says (reduction); where it does not say,
--- the mean of all values.
+-- the mean of all values. Where ranks count within roles, those of one role alone.
 CREATE VIEW step_metrics AS
-SELECT step, name, max(reduction) AS reduction,
+SELECT step, ifnull(role, '') AS role, name, max(reduction) AS reduction,
        CASE max(reduction)
            WHEN 'sum' THEN sum(value)
            WHEN 'min' THEN min(value)
@@ -18,4 +18,4 @@ SELECT step, name, max(reduction) AS reduction,
        rank_ranges(CASE WHEN value IS NULL THEN rank END) AS not_finite
 FROM markers
 WHERE marker = 'metric'
-GROUP BY step, name;
+GROUP BY step, role, name;
