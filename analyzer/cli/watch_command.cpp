@@ -6,20 +6,26 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <thread>
 
+#include "base/fd.h"
 #include "base/hash.h"
 #include "commands.h"
 #include "diagnose.h"
 #include "diagnosis_document.h"
+#include "discover.h"
+#include "formats/layout/label_names.h"
 #include "host/node_rings.h"
 #include "host/timed_commands.h"
 #include "host/words.h"
 #include "new_dumps.h"
+#include "new_metrics.h"
 #include "one_line.h"
+#include "sentence.h"
 
 namespace titan::analyzer {
 namespace {
@@ -34,6 +40,9 @@ each attempt of a job, even if several watches on several nodes have the same CM
 too. If nothing hangs and no rank died, it writes nothing: dumps on request are no hang. If the records name no cause
 ("cannot tell"), the verdict is provisional: CMD waits, and newer dumps replace the verdict.
 
+If a metric becomes nan while the job runs, it prints that in one line and runs CMD, once for each attempt: as soon as
+a journal has it (TITANTRACE_JOURNAL_S).
+
 CMD runs in a shell with verdict.json as its input, for at most 30 s. titan-run --on-verdict does all this for the job
 that it starts. Recipes (Slack, webhooks, Slurm): docs/operate/alerts.md.
 
@@ -46,7 +55,8 @@ Exit status: with --once 1 after the first verdict that names a cause; 2 unusabl
 
 constexpr milliseconds kPause{1000};
 constexpr milliseconds kShortPause{100};  // while something is going on
-constexpr int kPausesPerLook = 20;        // a slow file server is not kept busy
+constexpr milliseconds kMetricsPause{2000};
+constexpr int kPausesPerLook = 20;  // a slow file server is not kept busy
 constexpr milliseconds kLongestPause{10'000};
 // Another rank may still dump for as long after the last that did: nodes look for each other's requests every 2 s, and
 // those of a large job less often.
@@ -115,6 +125,7 @@ class Watch {
             dumps_.look();
             const auto look = std::chrono::duration_cast<milliseconds>(WatchClock::now() - began);
             consider_all();  // a diagnosis may take its time: that tells nothing of the file server
+            look_at_metrics();
             say_how_commands_ended();
             if ((last_look_ && !awaits_dumps()) || (arguments_.once && told_)) {
                 break;
@@ -275,6 +286,66 @@ class Watch {
         }
     }
 
+    // The job trains on, so that this is no verdict that stands for the attempt: nothing is written beside the dumps.
+    // Under titan-run its ranks have said it already, and each node is looked after by its own.
+    void look_at_metrics() {
+        const auto now = WatchClock::now();
+        const bool is_alone = !is_under_titan_run();
+        if (now < next_metrics_ || (!is_alone && arguments_.command.empty())) {
+            return;
+        }
+        const std::set<std::string> journals = dumps_.journals();
+        for (const NanMetric& metric : metrics_.look(is_alone ? journals : of_this_node(journals))) {
+            const std::string mark = std::string(format::kStartedByVariable) + "=" + arguments_.titan_run;
+            if (is_alone || has_variable(metric.pid, mark)) {
+                tell(metric);
+            }
+        }
+        const auto took = std::chrono::duration_cast<milliseconds>(WatchClock::now() - now);
+        next_metrics_ = WatchClock::now() + std::max(took * kPausesPerLook, kMetricsPause);
+    }
+
+    void tell(const NanMetric& metric) {
+        const RunDirectory names(metric.journal);
+        LoadOptions load = arguments_.common.load_options();
+        load.progress = {};
+        load.paths = {std::filesystem::path(metric.journal).parent_path().parent_path()};
+        load.run = names.run;
+        load.attempt = std::atoi(names.attempt.c_str());
+        auto run = load_run(load);
+        if (!run) {
+            return;  // the files have just gone
+        }
+        Diagnosis diagnosis = diagnose_worlds(*run, arguments_.diagnose);
+        if (std::ranges::none_of(diagnosis.findings, [](const Finding& finding) {
+                return finding.kind == FindingKind::kMetricNotFinite;
+            })) {
+            Finding& finding = *diagnosis.findings.emplace(diagnosis.findings.begin());
+            finding.kind = FindingKind::kMetricNotFinite;
+            finding.hangs = false;
+            finding.ranks = {metric.rank};
+            finding.since_ns = metric.at_ns;
+            finding.summary = phrase("metric {} is nan on {}{}", metric.name, rank_fact(metric.rank),
+                                     metric.step < 0 ? std::string() : fmt::format(" in step {}", metric.step));
+        }
+        const std::string json = json_report(*run, diagnosis);
+        if (!is_under_titan_run()) {
+            print_text(arguments_.json ? json : printable(one_line(*run, diagnosis)) + "\n");
+            std::fflush(stdout);
+        }
+        const std::string& command = arguments_.command;
+        const VerdictFiles files(metric.journal, metric.age_ns);
+        const std::unique_ptr<std::FILE, int (*)(std::FILE*)> input(std::tmpfile(), std::fclose);
+        if (command.empty() || !files.take(fmt::format("{:016x}.metric", fnv1a64(command.data(), command.size())))) {
+            return;
+        }
+        const Fd file(input == nullptr ? -1 : ::dup(::fileno(input.get())));
+        if (!file.valid() || ::pwrite(file.get(), json.data(), json.size(), 0) != static_cast<ssize_t>(json.size()) ||
+            !commands_.start(command, file)) {
+            say("{}: the command of --on-verdict cannot be started\n", speaker());
+        }
+    }
+
     // Once for each command and attempt, whoever else has it.
     void run_command(const VerdictFiles& files, const WrittenVerdict& verdict) {
         const std::string& command = arguments_.command;
@@ -292,6 +363,8 @@ class Watch {
 
     const WatchArguments& arguments_;
     NewDumps dumps_;
+    NewMetrics metrics_;
+    WatchClock::time_point next_metrics_{};
     TimedCommands commands_;
     std::map<std::string, Incident> incidents_;  // by directory of the run
     // By directory of the attempt:

@@ -18,6 +18,7 @@
 #include "dump_meta.h"
 #include "formats/container/dump_reader.h"
 #include "formats/layout/dump_name.h"
+#include "formats/layout/journal_layout.h"
 #include "formats/layout/label_names.h"
 #include "formats/ring/ring_clock.h"
 #include "host/file_bytes.h"
@@ -81,10 +82,13 @@ void NewDumps::look_into(const std::string& path, int depth) {
 void NewDumps::list(int opened, const std::string& path, int depth, Directory& directory) {
     std::vector<std::string> directories;
     std::set<std::string> dumps;
+    std::set<std::string> journals;
     each_entry(opened, [&](const char* name) {
         const bool hidden = *name == '.';  // not whole yet
         if (format::is_dump_name(name) && !hidden) {
             dumps.insert(name);
+        } else if (!hidden && std::string_view(name).ends_with(format::kJournalSuffix)) {
+            journals.insert(name);
         } else if (depth < kAttemptDepth && !hidden) {
             const Fd below(::openat(opened, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
             if (below.valid()) {
@@ -100,6 +104,20 @@ void NewDumps::list(int opened, const std::string& path, int depth, Directory& d
     }
     directory.directories = std::move(directories);
     directory.dumps = std::move(dumps);
+    directory.journals = std::move(journals);
+}
+
+std::set<std::string> NewDumps::journals() const {
+    std::set<std::string> paths;
+    for (const auto& [path, directory] : known_) {
+        for (const std::string& name : directory.journals) {
+            const RunDirectory names(path + "/" + name);
+            if (!names.attempt.empty() && (run_.empty() || names.run == run_)) {
+                paths.insert(path + "/" + name);
+            }
+        }
+    }
+    return paths;
 }
 
 void NewDumps::add(const std::string& path, const std::string& name) {

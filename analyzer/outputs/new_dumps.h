@@ -37,6 +37,8 @@ class NewDumps {
     NewDumps(std::vector<std::string> directories, std::string run);
 
     void look();
+    // Paths of the journals there.
+    std::set<std::string> journals() const;
     // By directory of the run, since it was last forgotten.
     std::map<std::string, Arrivals>& arrivals() { return arrivals_; }
 
@@ -47,6 +49,7 @@ class NewDumps {
         WatchClock::time_point list_until;
         std::vector<std::string> directories;
         std::set<std::string> dumps;
+        std::set<std::string> journals;
     };
 
     void look_into(const std::string& path, int depth);

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import sys
 
 import harness
@@ -16,12 +17,12 @@ ENDED = r"ended well after 30 steps, 2 of 2 ranks; \d+ ms a step; metrics not fi
 
 
 class EndedWell(harness.Case):
-    def train(self, steps=30, killed_at=-1, **settings):
+    def train(self, steps=30, killed_at=-1, titan_run=(), **settings):
         """Two ranks under titan-run."""
         socket = self.place.path / f"peers-{steps}"
         rank = f"{sys.executable} {CLIENT} {steps} {killed_at} {socket}"
         job = f"RANK=0 LOCAL_RANK=0 {rank} & RANK=1 LOCAL_RANK=1 {rank} & wait"
-        ended = self.place.start([harness.BUILD / "tools" / "titan-run", "--", "sh", "-c", job],
+        ended = self.place.start([harness.BUILD / "tools" / "titan-run", *titan_run, "--", "sh", "-c", job],
                                  self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python",
                                                 TITANTRACE_DUMP_ON="signal,timeout,abort,crash",
                                                 **{"WORLD_SIZE": 2, "TITANTRACE_RUN_ID": RUN, **settings}))
@@ -89,6 +90,20 @@ class EndedWell(harness.Case):
     def test_a_metric_that_is_no_number_is_told_while_the_job_runs(self):
         job = self.train(steps=80)
         self.assertEqual(len(re.findall("titantrace: rank 0: metric loss is nan in step 20\n", job.stderr)), 1)
+
+    def test_a_metric_that_is_no_number_is_told_to_others_while_the_job_runs(self):
+        """`watch` says it in a line; --on-verdict runs once, of titan-run and of the watch."""
+        told = self.place.path / "told"
+        watch = self.place.start([harness.BUILD / "analyzer" / "titan-analyze", "watch", self.place.dumps, "--no-rings",
+                                  "--on-verdict", f"cat >> {told}.watch"], self.place.env(preload=False))
+        job = self.train(steps=160, titan_run=("--on-verdict", f"cat > {told}"), TITANTRACE_JOURNAL_S=0.2)
+        self.assertEqual(job.status, 0, job.stderr)
+        verdict = json.loads(told.read_text())
+        self.assertEqual((verdict["verdict"]["kind"], verdict["verdict"]["ranks"]), ("metric_not_finite", [0]))
+        self.assertIn("metric loss is nan on rank 0 in step 20", verdict["one_line"])
+        watch.wait_says("metric loss is nan on rank 0 in step 20", 20)
+        watch.signal(signal.SIGTERM)
+        self.assertEqual(list((self.place.dumps / RUN / "0").glob("verdict.json")), [])
 
     def test_a_rank_without_any_record_is_missed(self):
         job = self.train(WORLD_SIZE=3)
