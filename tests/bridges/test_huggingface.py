@@ -47,6 +47,7 @@ directory = os.environ["TITANTRACE_DIR"] + "-checkpoints"
 """
 
 TRAINER = START + MODEL + """
+output, sys.stdout = sys.stdout, sys.stderr  # before Oumi is imported, which logs to what it finds there
 import transformers, titantrace.huggingface
 ours = lambda: []
 if os.environ["BY"] == "callback":
@@ -72,7 +73,6 @@ def train(steps, resume=None, callbacks=()):
     return [logs for logs in trainer.state.log_history if "loss" in logs], trainer
 def result(trained):
     return [logs["loss"] for logs in trained[0]], trained[1].model.weights()
-output, sys.stdout = sys.stdout, sys.stderr
 first, second = train(4), train(6, directory + "/checkpoint-4")
 titantrace.event("alone")
 second[1].evaluate()
