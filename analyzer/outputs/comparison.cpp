@@ -187,26 +187,41 @@ class Comparer {
         adjust(result_.steps);
     }
 
+    // The means of calls that either side has as sums: sums and single calls have them alike.
+    Slices typical_of(const PartKey& key) const {
+        const auto is_summed = [&key](const Side& side) {
+            const auto row = side.rows.find(key);
+            return row != side.rows.end() && row->second.summed;
+        };
+        return is_summed(before_) || is_summed(after_) ? &RankSlices::mean : &RankSlices::typical;
+    }
+
     void compare_parts() {
         const IsWanted all = [this](int rank) { return is_compared(rank); };
         for (const auto& [key, row] : before_.rows) {
             if (key.first == PartKind::kStep) {
                 continue;
             }
-            if (auto compared = row_of(Compared::kPart, key, &RankSlices::typical, all, all)) {
+            if (auto compared = row_of(Compared::kPart, key, typical_of(key), all, all)) {
                 result_.rows.push_back(std::move(*compared));
-            } else if (!after_.rows.contains(key)) {
+            } else if (!has_part(after_, key)) {
                 add_once(key.second, result_.only_before);
             }
         }
         for (const auto& [key, row] : after_.rows) {
-            if (key.first != PartKind::kStep && !before_.rows.contains(key)) {
+            if (key.first != PartKind::kStep && !has_part(before_, key)) {
                 add_once(key.second, result_.only_after);
             }
         }
     }
 
-    // A call has a row for its host and one for its GPU.
+    // A call has a row for its host and one for its GPU, where the GPU was looked at.
+    static bool has_part(const Side& side, const PartKey& key) {
+        const bool is_call = key.first == PartKind::kGpuCall || key.first == PartKind::kHostCall;
+        return side.rows.contains(key) || (is_call && (side.rows.contains({PartKind::kGpuCall, key.second}) ||
+                                                       side.rows.contains({PartKind::kHostCall, key.second})));
+    }
+
     static void add_once(const std::string& name, std::vector<std::string>& names) {
         if (std::ranges::find(names, name) == names.end()) {
             names.push_back(name);
@@ -295,7 +310,7 @@ class Comparer {
             const std::set<int>& others = other[group.first];
             for (const ComparedRow* part : parts) {
                 auto row = row_of(
-                    Compared::kPart, {part->kind, part->name}, &RankSlices::typical,
+                    Compared::kPart, {part->kind, part->name}, typical_of({part->kind, part->name}),
                     [&](int rank) { return is_compared(rank) && group.second.contains(rank); },
                     [&](int rank) { return is_compared(rank) && others.contains(rank); });
                 if (row) {
@@ -424,6 +439,9 @@ class Comparer {
         if (side.has_flight_recorder_files) {
             gaps.emplace_back("Flight Recorder files hold only calls: their period counts as a step");
         }
+        if (std::ranges::any_of(side.rows, [](const auto& row) { return row.second.summed; })) {
+            gaps.emplace_back("calls are on record as sums of their step: their means are compared, not their medians");
+        }
         if (side.lateness.empty()) {
             gaps.emplace_back("its records do not show who is late in each step");
         }
@@ -467,14 +485,28 @@ class Comparer {
         note(fmt::format("step time cannot be compared: A has {}, B has {}", names(before_), names(after_)));
     }
 
+    // Whether the GPU or only the host was looked at is the budget's choice (TITANTRACE_BUDGET): both count together.
+    static std::map<std::string, double> often_of(const Side& side, const IsWanted& is_wanted) {
+        std::map<std::string, double> often;
+        for (const auto& [key, row] : side.rows) {
+            often[key.second] += key.first == PartKind::kStep ? 0 : per_step(side, row, is_wanted);
+        }
+        return often;
+    }
+
     void note_calls_per_step() {
         constexpr double kAlike = 0.01;
+        const IsWanted all = [this](int rank) { return is_compared(rank); };
+        std::map<std::string, double> before = often_of(before_, all), after = often_of(after_, all);
+        std::set<std::string> seen;
         std::string text;
         for (const ComparedRow& row : result_.rows) {
-            const double most = std::max(row.per_step_before, row.per_step_after);
-            if (row.compared == Compared::kPart && std::abs(row.per_step_before - row.per_step_after) > kAlike * most) {
-                text += fmt::format("{}{} ({:.3g} -> {:.3g})", text.empty() ? "" : "; ", row.name, row.per_step_before,
-                                    row.per_step_after);
+            if (row.compared != Compared::kPart || !seen.insert(row.name).second) {
+                continue;
+            }
+            const double a = before[row.name], b = after[row.name];
+            if (std::abs(a - b) > kAlike * std::max(a, b)) {
+                text += fmt::format("{}{} ({:.3g} -> {:.3g})", text.empty() ? "" : "; ", row.name, a, b);
             }
         }
         if (!text.empty()) {

@@ -27,9 +27,10 @@ std::string size_text(uint64_t bytes) {
 // Calls by their size, too, in powers of two.
 PartKey key_of(const Part& part) {
     constexpr uint64_t kLargest = uint64_t{1} << 62;
-    return {part.kind, !part.is_call() ? part.full_name()
-                                       : fmt::format("{}, up to {}", part.full_name(),
-                                                     size_text(std::bit_ceil(std::min(part.bytes, kLargest))))};
+    return {part.kind, !part.is_call()
+                           ? part.full_name()
+                           : fmt::format("{}, up to {}", part.full_name(),
+                                         size_text(std::bit_ceil(std::min(part.bytes / part.calls, kLargest))))};
 }
 
 float float_of(double value) { return static_cast<float>(value); }
@@ -43,12 +44,12 @@ class ProcessParts {
         }
         PartKey key = key_of(part);
         if (!part.value) {
-            ++side.untimed[key];
+            side.untimed[key] += part.calls;
         } else if (part.kind == PartKind::kStep) {
             begins_ns_[key].push_back(part.begin_ns);
             newest_end_ns_ = std::max(newest_end_ns_, part.begin_ns + static_cast<int64_t>(*part.value));
         }
-        values_[std::move(key)].push_back({part.begin_ns, part.value});
+        values_[std::move(key)].push_back({part.begin_ns, part.value, part.calls, part.timed_calls});
     }
 
     // Answers how many steps there are.
@@ -67,8 +68,9 @@ class ProcessParts {
                 side.names_left_out += values.size();
                 continue;
             }
-            RankSlices& cut = side.rows[key].of_rank[rank];
-            cut = slices_from(values, begins_ns, slices);
+            SideRow& row = side.rows[key];
+            row.summed |= std::ranges::any_of(values, [](const Value& value) { return value.calls > 1; });
+            row.of_rank[rank] = slices_from(values, begins_ns, slices);
         }
         return begins_ns.size();
     }
@@ -77,11 +79,14 @@ class ProcessParts {
     struct Value {
         int64_t begin_ns;
         std::optional<double> value;
+        uint64_t calls;  // that it is the mean of, as the next
+        uint64_t timed_calls;
     };
 
     RankSlices slices_from(const std::vector<Value>& values, const std::vector<int64_t>& begins_ns,
                            size_t slices) const {
         std::vector<std::vector<double>> cut(slices);
+        std::vector<double> sums(slices), counts(slices);
         RankSlices result;
         for (const Value& one : values) {
             const auto step = std::ranges::upper_bound(begins_ns, one.begin_ns) - begins_ns.begin();
@@ -89,18 +94,17 @@ class ProcessParts {
                 continue;  // before the first step, or in one that is not over
             }
             if (one.value) {
-                cut[static_cast<size_t>(step - 1) * slices / begins_ns.size()].push_back(*one.value);
+                const size_t slice = static_cast<size_t>(step - 1) * slices / begins_ns.size();
+                cut[slice].push_back(*one.value);
+                sums[slice] += *one.value * static_cast<double>(one.timed_calls);
+                counts[slice] += static_cast<double>(one.timed_calls);
             }
-            ++result.times;
+            result.times += one.calls;
         }
-        for (const std::vector<double>& slice : cut) {
-            double sum = 0;
-            for (const double value : slice) {
-                sum += value;
-            }
+        for (size_t i = 0; i < slices; ++i) {
             const double nan = std::numeric_limits<double>::quiet_NaN();
-            result.typical.push_back(float_of(slice.empty() ? nan : median_of(slice)));
-            result.mean.push_back(float_of(slice.empty() ? nan : sum / static_cast<double>(slice.size())));
+            result.typical.push_back(float_of(cut[i].empty() ? nan : median_of(cut[i])));
+            result.mean.push_back(float_of(cut[i].empty() ? nan : sums[i] / counts[i]));
         }
         return result;
     }
@@ -206,9 +210,12 @@ Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ran
     RecordReader reader(run, symbols);
     Majority labels;
     StepMetrics metrics;
+    WantedSteps with_sums = wanted;
+    with_sums.with_sums = true;
     const auto add = [&](const ProcessRecords& records) {
         ProcessParts parts;
-        side.overwritten_markers += visit_parts(run, records, wanted, [&](const Part& part) { parts.add(part, side); });
+        side.overwritten_markers +=
+            visit_parts(run, records, with_sums, [&](const Part& part) { parts.add(part, side); });
         SideRank& rank = side.ranks[records.rank()];
         side.roles.insert(records.role());
         rank.host = records.process().host;

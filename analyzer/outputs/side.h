@@ -27,6 +27,7 @@ struct RankSlices {
 
 struct SideRow {
     std::map<int, RankSlices> of_rank;
+    bool summed = false;  // some calls are on record as sums of their step: their median is not known
 };
 
 struct SideRank {

@@ -235,6 +235,15 @@ class Journal(harness.Case):
         self.assertEqual({key: calls for key, calls in read.items() if key[1] >= 0},
                          {(*key(row)[:4], operations[row["op"]]): row["calls"] for row in ours})
         self.assert_summed(ours)
+        self.assert_compared(whole)
+
+    def assert_compared(self, whole):
+        """`compare` has the calls of a journal, beside those of a dump."""
+        done = self.place.tool("titan-analyze", "compare", self.place.dumps, whole.dumps, "--no-rings", "--json")
+        compared = json.loads(done.stdout)
+        self.assertEqual((compared["only_a"], compared["only_b"]), ([], []))
+        calls = [row for row in compared["rows"] if row.get("kind") in ("GPU", "host")]
+        self.assertGreater(len({row["name"] for row in calls}), 2)
 
     def assert_summed(self, ours):
         """The same in `summary` and in SQL."""

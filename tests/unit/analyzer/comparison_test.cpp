@@ -104,6 +104,28 @@ TEST_CASE("comparisons: a part, and one that is slow on one host alone") {
     CHECK(comparison.differs());
 }
 
+TEST_CASE("comparisons: calls that a journal has as sums") {
+    std::mt19937_64 random(7);
+    Side before = side_with(random, 2, 1), after = side_with(random, 2, 1);
+    for (auto& [rank, slices] : after.rows[{PartKind::kSpan, "part 0"}].of_rank) {
+        for (float& value : slices.mean) {
+            value *= 1.5F;
+        }
+    }
+    CHECK(!row_named(compare(before, after).rows, "part 0")->differs());
+    // Their medians are not known.
+    before.rows[{PartKind::kSpan, "part 0"}].summed = true;
+    const Comparison comparison = compare(before, after);
+    CHECK(row_named(comparison.rows, "part 0")->differs());
+    CHECK(remarks(comparison, "A: calls are on record as sums of their step"));
+    // Whether the GPU was looked at differs from run to run.
+    after.rows[{PartKind::kHostCall, "all_reduce on dp"}] = before.rows[{PartKind::kSpan, "part 1"}];
+    before.rows[{PartKind::kGpuCall, "all_reduce on dp"}] = before.rows[{PartKind::kSpan, "part 1"}];
+    const Comparison sampled = compare(before, after);
+    CHECK(sampled.only_before.empty());
+    CHECK(sampled.only_after.empty());
+}
+
 TEST_CASE("comparisons: what only one side has, other ranks, and other kinds of runs") {
     std::mt19937_64 random(4);
     Side before = side_with(random, 2, 1), after = side_with(random, 3, 1);
