@@ -1,4 +1,5 @@
--- What takes the time of a run, as `titan-analyze summary` sums it up: each step, span, call and metric over all ranks.
+-- What takes the time of a run, as `titan-analyze summary` sums it up: each step, span, call and metric over all ranks;
+-- calls that only a journal has are in step_calls.
 CREATE VIEW totals AS
 SELECT kind, role, name, count(*) AS count, count(DISTINCT rank) AS ranks,
        sum(duration_ns) AS sum_ns, avg(duration_ns) AS mean_ns, std(duration_ns) AS std_ns,
