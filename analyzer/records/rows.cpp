@@ -66,11 +66,17 @@ SqlRows::SqlRows(const std::vector<SqlColumn>& columns, uint64_t wanted) : colum
 }
 
 uint32_t SqlRows::place_of(std::string_view text) {
+    // Names come again and again, a few at a time.
+    const size_t slot = text.empty() ? 0 : (text.size() + static_cast<unsigned char>(text.back())) % recent_.size();
+    if (recent_[slot] < texts_.size() && *texts_[recent_[slot]] == text) {
+        return recent_[slot];
+    }
     const auto [known, is_new] = places_.try_emplace(std::string(text), static_cast<uint32_t>(texts_.size()));
     if (is_new) {
         texts_.push_back(&known->first);
         text_bytes_ += text.size() + sizeof(std::string) * 3;
     }
+    recent_[slot] = known->second;
     return known->second;
 }
 
@@ -81,7 +87,10 @@ Cell SqlRows::cell_of(const Json& value, const SqlColumn& column) {
         cell.kind = std::isnan(real) ? Cell::Kind::kNull : Cell::Kind::kReal;
         cell.real = std::isnan(real) ? 0 : real;
     };
-    if (const auto integer = value.integer()) {
+    if (const auto text = value.text(); text && !column.is_real()) {
+        cell.kind = Cell::Kind::kText;
+        cell.text = place_of(*text);
+    } else if (const auto integer = value.integer()) {
         cell.kind = Cell::Kind::kInteger;
         cell.integer = *integer;
     } else if (const auto natural = value.natural()) {
@@ -92,12 +101,9 @@ Cell SqlRows::cell_of(const Json& value, const SqlColumn& column) {
     } else if (const auto truth = value.boolean()) {
         cell.kind = Cell::Kind::kInteger;
         cell.integer = *truth ? 1 : 0;
-    } else if (const auto text = value.text(); text && column.is_real()) {
+    } else if (text) {
         constexpr double kInfinite = std::numeric_limits<double>::infinity();
         set_real(*text == "inf" ? kInfinite : *text == "-inf" ? -kInfinite : std::nan(""));
-    } else if (text) {
-        cell.kind = Cell::Kind::kText;
-        cell.text = place_of(*text);
     } else if (const std::string list = column.type == "list" ? value.dump() : "null"; list != "null") {
         cell.kind = Cell::Kind::kText;
         cell.text = place_of(list);

@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -86,6 +87,7 @@ class SqlRows {
     size_t count_ = 0;
     std::unordered_map<std::string, uint32_t> places_;
     std::vector<const std::string*> texts_;  // keys of `places_`
+    std::array<uint32_t, 16> recent_{};      // places
     uint64_t text_bytes_ = 0;
 };
 
