@@ -44,25 +44,44 @@ bool JournalFiles::append(const void* bytes, size_t size_bytes) {
     // What was written in part would hide what is appended behind it.
     if (!file.valid() || !write_all(file.get(), bytes, size_bytes) || !file.close_now()) {
         has_file_ = false;
+        if (file_bytes_ == sizeof(format::DumpHeader)) {
+            forget_file();
+        }
         return false;
     }
     file_bytes_ += size_bytes;
     return true;
 }
 
-bool JournalFiles::begin_file() {
-    has_file_ = false;
+Fd JournalFiles::open_directory() const {
     Fd base = open_user_path(config_->dir);
     const Fd run_dir = base.valid() ? open_run_dir(base.get(), identity_->run) : Fd();
     char attempt[16];
     format_text(attempt, sizeof(attempt), "%d", identity_->attempt);
-    const Fd directory = run_dir.valid() ? open_plain_dir(run_dir.get(), attempt) : Fd();
+    return run_dir.valid() ? open_plain_dir(run_dir.get(), attempt) : Fd();
+}
+
+// A file without a block is no use. As long as a disk is full, one would come with each try, and each would make an old
+// one go. Keeps errno.
+void JournalFiles::forget_file() {
+    const int error = errno;
+    const format::JournalName name(identity_->host, identity_->boot_id, number_);
+    if (const Fd directory = open_directory(); directory.valid()) {
+        has_number_ = unlinkat(directory.get(), name.text, 0) == 0;
+    }
+    errno = error;
+}
+
+bool JournalFiles::begin_file() {
+    has_file_ = false;
+    const Fd directory = open_directory();
     if (!directory.valid()) {
         return false;
     }
     Fd file;
     for (int clash = 0; clash < kMostClashes && !file.valid(); ++clash) {
-        number_ = take_journal_number();
+        number_ = has_number_ ? number_ : take_journal_number();
+        has_number_ = false;
         const format::JournalName name(identity_->host, identity_->boot_id, number_);
         file = Fd(openat(directory.get(), name.text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
         let_group_read(file.get());
@@ -70,7 +89,7 @@ bool JournalFiles::begin_file() {
             return false;
         }
         TextWriter path(path_, sizeof(path_));
-        path.format("%s/%s/%s/%s", config_->dir, identity_->run, attempt, name.text);
+        path.format("%s/%s/%d/%s", config_->dir, identity_->run, identity_->attempt, name.text);
         if (path.cut()) {
             errno = ENAMETOOLONG;
             return false;
@@ -79,8 +98,12 @@ bool JournalFiles::begin_file() {
     const format::DumpHeader header =
         format::make_file_header(format::kJournalMagic, format::kJournalMajor, format::kJournalMinor);
     struct stat status {};
-    if (!file.valid() || fstat(file.get(), &status) != 0 || !write_all(file.get(), &header, sizeof(header)) ||
+    const bool is_made = file.valid();
+    if (!is_made || fstat(file.get(), &status) != 0 || !write_all(file.get(), &header, sizeof(header)) ||
         !file.close_now()) {
+        if (is_made) {
+            forget_file();
+        }
         return false;
     }
     const bool is_first_of_job = number_ == 0 && identity_->rank == identity_->local_rank;

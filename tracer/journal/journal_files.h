@@ -28,6 +28,8 @@ class JournalFiles {
     static constexpr uint32_t kFiles = 8;  // of which the newest is being filled
 
     bool begin_file();
+    Fd open_directory() const;
+    void forget_file();
     Fd open_newest() const;
     void remove_oldest(int directory) const;
 
@@ -36,6 +38,7 @@ class JournalFiles {
     uint64_t file_most_bytes_ = 0;
     uint64_t file_bytes_ = 0;
     uint32_t number_ = 0;
+    bool has_number_ = false;  // which no file has yet
     bool has_file_ = false;
     dev_t device_ = 0;
     ino_t inode_ = 0;

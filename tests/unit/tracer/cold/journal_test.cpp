@@ -1,9 +1,11 @@
 // The files of a journal, and the reading of rings that others change meanwhile.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -110,6 +112,41 @@ TEST_CASE("the oldest files make room") {
     CHECK(std::count_if(left.begin(), left.end(), [](const std::string& file) {
               return file.ends_with(".3.journal") || file.ends_with(".0.journal");
           }) == 0);
+}
+
+TEST_CASE("a full disk leaves no files without a block, and makes no old one go") {
+    const Scratch scratch;
+    const int status = run_child(rank_environment(scratch, 0), [&] {
+        if (start_session() == nullptr) {
+            return 1;
+        }
+        JournalFiles files;
+        files.start(session()->config, session()->identity, kSmallestBytes);
+        const std::vector<char> block(4096, 'x');
+        if (!files.append(block.data(), block.size())) {
+            return 2;
+        }
+        const auto limit_files = [](rlim_t most_bytes) {
+            const rlimit limit{most_bytes, RLIM_INFINITY};
+            return setrlimit(RLIMIT_FSIZE, &limit) == 0;
+        };
+        std::signal(SIGXFSZ, SIG_IGN);  // a write that does not fit fails
+        if (!limit_files(1024)) {
+            return 3;
+        }
+        for (int i = 0; i < 20; ++i) {
+            if (files.append(block.data(), block.size())) {
+                return 4;
+            }
+        }
+        return limit_files(RLIM_INFINITY) && files.append(block.data(), block.size()) ? 0 : 5;
+    });
+    CHECK(status == 0);
+    const std::vector<std::string> left = list_dir(directory(scratch));
+    CHECK(left.size() == 2);
+    CHECK(std::all_of(left.begin(), left.end(), [](const std::string& file) {
+        return file.ends_with(".0.journal") || file.ends_with(".1.journal");
+    }));
 }
 
 TEST_CASE("no ring, no tail") {
