@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "brief_lines.h"
 #include "commands.h"
 #include "diagnose.h"
 #include "diagnosis_document.h"
@@ -107,6 +108,17 @@ Json goodput_section(const std::vector<AttemptTimes>& attempts) {
     return attempts.empty() ? nothing_because("no attempt has a record of titantrace") : goodput_json(attempts);
 }
 
+// Logs have no verdict: the page opens with what their run did.
+Document document_of_logs(const RecordReader& reader, const std::vector<std::string>& lines) {
+    Section section{.id = "logs", .title = "LOGS", .tone = Tone::kGood};
+    section.lead = lines.empty() ? std::string("they have no steps, spans or metrics") : lines.front();
+    for (size_t i = 1; i < lines.size(); ++i) {
+        section.blocks.emplace_back(Paragraph{lines[i]});
+    }
+    return {.about = "logs of torchtitan's structured logger, " + counted(reader.processes().size(), "rank"),
+            .sections = {std::move(section)}};
+}
+
 // docs/use/report.md says what is in it. A section without content has the reason as "none".
 Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& options) {
     // Records are opened once for all sections that read them.
@@ -142,7 +154,10 @@ Json page_data(const Run& run, const Diagnosis& diagnosis, const PageOptions& op
     json["schema"] = kPageSchema;
     json["version"] = options.version;
     json["run"] = run_json(run);
-    json["document"] = document_json(run, advised_document(run, diagnosis, options.input));
+    const bool has_logs_alone = run.processes.empty() && run.testimony.empty() && !reader.processes().empty();
+    json["document"] =
+        document_json(run, has_logs_alone ? document_of_logs(reader, brief_lines(summary, metrics, times.times()))
+                                          : advised_document(run, diagnosis, options.input));
     json["findings"] = findings_json(diagnosis);
     json["gaps"] = gaps_json(run, diagnosis, reader.problems());
     json["ranks"] = ranks_section(run);
@@ -283,7 +298,8 @@ int run_report(ReportArguments& arguments) {
         return fail(error->within(printable(arguments.into)).text());
     }
     print("{}: {} of {}, {:.1f} MB; open it in a browser\n", printable(arguments.into),
-          counted(diagnosis.findings.size(), "finding"), counted(run.processes.size(), "rank"),
+          counted(diagnosis.findings.size(), "finding"),
+          counted(run.processes.empty() ? run.journals.size() : run.processes.size(), "rank"),
           static_cast<double>(html->size()) * 1e-6);
     return kExitHealthy;
 }

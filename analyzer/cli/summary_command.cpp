@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "brief_lines.h"
 #include "commands.h"
 #include "goodput.h"
-#include "host/words.h"
-#include "phases.h"
 #include "records.h"
 #include "step_metrics.h"
 #include "summary.h"
@@ -20,101 +18,10 @@
 namespace titan::analyzer {
 namespace {
 
-// --- What a run did, in three lines: its steps, its longest spans, its metrics.
-
-constexpr size_t kMostNames = 4;
-constexpr const char* kNoName = "(no name)";  // it found no room in the tracer's table
-constexpr double kMuchLonger = 1.2;
-
-// "30 steps of 13 ms on average (99th percentile 34 ms) on 2 ranks; 35.4% of the time was training".
-std::string steps_line(const Summary& summary, const AttemptTimes& times) {
-    for (const SummaryRow* row : summary.rows()) {
-        if (row->kind != PartKind::kStep || row->values.count() == 0) {
-            continue;
-        }
-        const std::string of_role = in_role(row->role, "");
-        const std::string what =
-            row->name == kMarkedStep && times.first_step != kNoStep
-                ? counted(static_cast<uint64_t>(times.newest_step - times.first_step + 1), "step")
-                : of_role + counted(row->values.count() / row->of_rank.size(), row->name.substr(of_role.size()));
-        std::string text =
-            fmt::format("{} of {} on average (99th percentile {}) on {}", what, fine_duration_text(row->values.mean()),
-                        fine_duration_text(row->values.quantile(0.99)), many_counted(row->of_rank.size(), "rank"));
-        if (const double share = goodput_of({times}).share(); times.first_step != kNoStep && share > 0) {
-            text += fmt::format("; {:.1f}% of the time was training", 100 * share);
-        }
-        return text;
-    }
-    return {};
-}
-
-// The step itself, or what holds several: no part of it.
-bool holds_steps(std::string_view span) {
-    const std::string_view phase = phase_of(span);
-    return phase == "training_single_iteration" || phase == "training_loop" || phase == "epoch" ||
-           phase == "application";
-}
-
-// "longest spans of a step: forward 20 ms on average, data 17 ms (rank 1: 30 ms)". A rank that takes longer than the
-// others may wait in there: whose fault that is, the verdict says.
-std::string spans_line(const Summary& summary) {
-    std::string text;
-    size_t told = 0;
-    for (const SummaryRow* row : summary.rows()) {  // the largest sum first
-        if (row->kind != PartKind::kSpan || row->in_steps_ns <= 0 || holds_steps(row->name) || ++told > kMostNames) {
-            continue;
-        }
-        text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ",
-                            row->name.empty() ? kNoName : row->name, fine_duration_text(row->values.mean()));
-        text += told == 1 ? " on average" : "";
-        const int rank = row->highest_rank();
-        const double highest_ns = rank < 0 ? 0 : row->of_rank.at(rank).mean();
-        text += highest_ns > kMuchLonger * row->values.mean()
-                    ? fmt::format(" (rank {}: {})", rank, fine_duration_text(highest_ns))
-                    : "";
-    }
-    return text;
-}
-
-// "newest metrics: loss 2.71, lr 0.001; not finite: loss in step 20 on rank 0".
-std::string metrics_line(const StepMetrics& metrics) {
-    struct Bad {
-        int64_t step;
-        std::vector<int> ranks;
-    };
-    std::map<std::string, double> newest;
-    std::map<std::string, Bad> bad;  // as it was first
-    for (const StepMetric& metric : metrics.joined()) {
-        const std::string name = in_role(metric.role, metric.name.empty() ? kNoName : metric.name);
-        if (metric.has_value) {
-            newest[name] = metric.value;
-        }
-        if (!metric.not_finite.empty()) {
-            bad.emplace(name, Bad{metric.step, metric.not_finite});
-        }
-    }
-    std::string text;
-    size_t told = 0;
-    for (const auto& [name, value] : newest) {
-        if (told++ < kMostNames) {
-            text += fmt::format("{}{} {}", text.empty() ? "newest metrics: " : ", ", name, number_text(value));
-        }
-    }
-    text += told > kMostNames ? fmt::format(" and {} more", told - kMostNames) : "";
-    told = 0;
-    for (const auto& [name, first] : bad) {
-        if (told++ < kMostNames) {
-            text += fmt::format("{}{} in step {} on {}", told == 1 ? "; not finite: " : ", ", name, first.step,
-                                ranks_text(first.ranks));
-        }
-    }
-    return text + (told > kMostNames ? fmt::format(" and {} more", told - kMostNames) : "");
-}
-
 // Sums up these ranks, or all if none is given, without lines that have nothing on record. Calls note(problem) for each
 // record that could not be read.
-std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks, const Write& note,
-                                     const ReadProgress& progress) {
+std::vector<std::string> lines_of(const Run& run, const std::set<int>& ranks, const Write& note,
+                                  const ReadProgress& progress) {
     Symbols symbols(Symbols::Search::kNearby);
     RecordReader reader(run, symbols);
     Summary summary(run, {});
@@ -134,9 +41,7 @@ std::vector<std::string> brief_lines(const Run& run, const std::set<int>& ranks,
     if (const std::string left_out = metrics.left_out(); !left_out.empty()) {
         note(left_out);
     }
-    std::vector<std::string> lines = {steps_line(summary, times.times()), spans_line(summary), metrics_line(metrics)};
-    std::erase(lines, "");
-    return lines;
+    return brief_lines(summary, metrics, times.times());
 }
 
 constexpr const char* kSummaryFooter =
@@ -199,7 +104,7 @@ struct SummaryArguments {
 };
 
 bool print_brief(const Run& run, const std::set<int>& ranks, const Write& print, const Write& note) {
-    const std::vector<std::string> lines = brief_lines(run, ranks, note, progress_bar("summing up", "ranks"));
+    const std::vector<std::string> lines = lines_of(run, ranks, note, progress_bar("summing up", "ranks"));
     std::ranges::for_each(lines, [&print](const std::string& line) { print(line + "\n"); });
     return !lines.empty();
 }

@@ -111,7 +111,10 @@ void add_point(Json& series, const StepMetric& metric) {
 Json steps_section(const Run& run) {
     const std::map<int64_t, StepSums> steps = sums_of(run);
     if (steps.empty()) {
-        return nothing_because("the program marks no steps (titan_step, titantrace.step), or none has ended");
+        return nothing_because(run.processes.empty()
+                                   ? "only dumps, rings and journals show steps one by one; `titan-analyze timeline` "
+                                     "draws those of logs"
+                                   : "the program marks no steps (titan_step, titantrace.step), or none has ended");
     }
     const std::vector<std::string> names = parts_of(steps);
     Json json;

@@ -229,6 +229,10 @@ class StructuredLog(harness.Case):
         values = [json.loads(line) for line in self.run_tool("metrics", log.path, "--json").stdout.splitlines()]
         self.assertEqual([(row["step"], row["value"]) for row in values],
                          [(0, 2.5), (1, 1.5), (2, "nan"), (3, -0.5)])
+        page = json.loads(self.run_tool("report", log.path, "--json").stdout)
+        self.assertEqual(page["document"]["about"], ["logs of torchtitan's structured logger, 1 rank"])
+        self.assertIn("4 steps of 100 ms on average", json.dumps(page["document"]["sections"][0]))
+        self.assertNotIn("marks no steps", json.dumps(page["steps"]))
         empty = self.place.path / "empty.jsonl"
         empty.write_text('{"log_type_name": "time_us"}\n{"time_us": "log_type_name", "log_type_name": 3}\n')
         self.assertIn("no line of torchtitan's structured logger is in it",
