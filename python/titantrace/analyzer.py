@@ -5,7 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+import tempfile
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+
+from .said import say
 
 Row = Dict[str, Any]  # an object of titan-analyze ... --json
 Process = Tuple[int, str]  # rank and role: where ranks count within roles, "" elsewhere
@@ -42,6 +45,7 @@ class Analyzer:
                            "--titan-analyze")
         self._program = found
         self._paths = [*paths, *of_run]
+        self._said: Set[str] = set()
 
     def lines(self, command: str, *options: str) -> Iterator[str]:
         """Its JSON Lines as they are. Errors, which are lines, too, have been told already."""
@@ -59,23 +63,34 @@ class Analyzer:
 
     def sql(self, query: str) -> List[Row]:
         """Says nothing where nothing is on record: Unusable."""
-        lines = self._listed("sql", [*self._paths, query], stderr=subprocess.DEVNULL)
+        lines = self._listed("sql", [*self._paths, query], is_quiet=True)
         return [json.loads(line) for line in lines]
 
     def fields(self) -> List[Row]:
         """The table of fields: what `show` lists, key by key."""
         return [json.loads(line) for line in self._listed("fields", [])]
 
-    def _listed(self, command: str, arguments: List[str], stderr: Optional[int] = None) -> Iterator[str]:
-        try:
-            running = subprocess.Popen([self._program, command, *arguments, "--json"], stdout=subprocess.PIPE,
-                                       stderr=stderr, encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise Unusable(f"titan-analyze does not start: {error}") from error
-        with running:
-            assert running.stdout is not None
-            for line in running.stdout:
-                if '"error":' not in line or '"schema":' not in line or "error" not in json.loads(line):
-                    yield line
+    def _listed(self, command: str, arguments: List[str], is_quiet: bool = False) -> Iterator[str]:
+        with tempfile.TemporaryFile() as told:
+            try:
+                running = subprocess.Popen([self._program, command, *arguments, "--json"], stdout=subprocess.PIPE,
+                                           stderr=told, encoding="utf-8", errors="replace")
+            except OSError as error:
+                raise Unusable(f"titan-analyze does not start: {error}") from error
+            with running:
+                assert running.stdout is not None
+                for line in running.stdout:
+                    if '"error":' not in line or '"schema":' not in line or "error" not in json.loads(line):
+                        yield line
+            if not is_quiet:
+                told.seek(0)
+                self._say(told.read().decode("utf-8", errors="replace").splitlines())
         if running.returncode not in _FITTING:
             raise Unusable(f"titan-analyze {command} failed (exit status {running.returncode})")
+
+    def _say(self, lines: List[str]) -> None:
+        """Each once: several commands, or one again and again (--follow), say the same of the records."""
+        for line in lines:
+            if line not in self._said:
+                self._said.add(line)
+                say(line, file=sys.stderr)

@@ -49,6 +49,11 @@ class Roles(harness.Case):
                     self.assertIn("2 roles have ranks of the same numbers: this is ",
                                   self.place.tool("titan-analyze", *ask).stderr, command)
                     self.assertNotIn("2 roles", self.place.tool("titan-analyze", *ask, "--role", "trainer").stderr)
+                made = self.place.run([sys.executable, "-m", "titantrace.export", "--titan-analyze",
+                                       harness.BUILD / "analyzer" / "titan-analyze", "--jsonl",
+                                       self.place.path / f"of-{source.name}", source],
+                                      self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python"))
+                self.assertEqual((made.status, made.stderr.count("2 roles have ranks")), (0, 1), made.stderr)
         nobody = self.place.analyze(self.place.dumps, "--role", "critic")
         self.assertEqual(nobody.status, harness.UNUSABLE)
         self.assertIn("no role critic; found: generator (2 ranks), trainer (4 ranks)", nobody.stderr)
