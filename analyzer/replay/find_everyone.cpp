@@ -16,11 +16,23 @@ constexpr double kTimesBefore = 1.04;   // times as long as before
 constexpr size_t kLeastOnASide = 4;     // before and behind
 constexpr double kFewOfASide = 0.2;     // share of the steps that may be as long as those of the other side
 constexpr double kAboveStepSpread = 3;  // times the spread of steps
+constexpr double kBeside = 0.1;         // share of the steps of a side that are beside the cut
+constexpr double kMostAtCut = 0.6;      // share of what steps became longer that they do there
 constexpr double kMostOfAll = 0.7;      // share of ranks that became slower then
 constexpr double kLeastOfStep = 0.5;    // share of what ranks work longer by which steps became longer
 
 std::vector<double> part_of(const std::vector<double>& values, size_t from, size_t to) {
     return {values.begin() + static_cast<std::ptrdiff_t>(from), values.begin() + static_cast<std::ptrdiff_t>(to)};
+}
+
+// The steps beside the cut are as long as most on their side: work that grows from step to step, as batches that are
+// warmed up do, became slower at no step.
+bool is_at_once(const std::vector<double>& of_steps, size_t cut, double before, double behind) {
+    const auto beside = [](size_t steps) { return std::max(kLeastOnASide, static_cast<size_t>(kBeside * steps)); };
+    const double last = median_of(part_of(of_steps, cut - std::min(cut, beside(cut)), cut));
+    const size_t end = std::min(of_steps.size(), cut + beside(of_steps.size() - cut));
+    const double first = median_of(part_of(of_steps, cut, end));
+    return first - last >= kMostAtCut * (behind - before);
 }
 
 std::string longer_text(double times) {
@@ -60,7 +72,8 @@ void find_everyone(CauseSearch& search) {
     const double middle = (before + behind) / 2;
     const bool stays = quantile_of(part_of(of_steps, 0, cut), 1 - kFewOfASide) < middle &&
                        quantile_of(part_of(of_steps, cut, of_steps.size()), kFewOfASide) > middle;
-    if (!stays || behind < kTimesBefore * before || behind - before < kAboveStepSpread * spread) {
+    if (!stays || behind < kTimesBefore * before || behind - before < kAboveStepSpread * spread ||
+        !is_at_once(of_steps, cut, before, behind)) {
         return;
     }
     RankSteps amounts_ns(search.ranks(), search.steps());
