@@ -130,6 +130,7 @@ class StreamChains {
                 }
             }
         }
+        see_waits_of_host(r);
         // What waits for the work had not begun before it ended, and had ended by when its own end is bounded.
         for (uint32_t n = graph_.begin[r + 1]; n-- > graph_.begin[r];) {
             const int64_t by_ns = raw_[n].is_call() ? raw_[n].arrived_ns
@@ -140,6 +141,27 @@ class StreamChains {
                     ends_[work].latest_ns = std::min(ends_[work].latest_ns, by_ns);
                 }
             }
+        }
+    }
+
+    // A host that was ahead of its GPU in the last call of a step, and makes the first call of the next one only when
+    // that had ended, has waited for its GPU: the work behind the last call had ended by then, too. An end is seen up to
+    // a look late.
+    void see_waits_of_host(size_t r) {
+        uint32_t last = kNoIndex;
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            if (!raw_[n].is_call()) {
+                continue;
+            }
+            const bool has_waited = last != kNoIndex && raw_[last].step != raw_[n].step && raw_[last].ended_ns != 0 &&
+                                    raw_[last].entered_ns + kQueuedNs < raw_[last].ended_ns - graph_.known_ns[r] &&
+                                    raw_[n].entered_ns >= raw_[last].ended_ns - graph_.known_ns[r];
+            for (uint32_t work = last + 1; has_waited && work < n; ++work) {
+                if (raw_[work].step == raw_[last].step) {
+                    ends_[work].latest_ns = std::min(ends_[work].latest_ns, raw_[n].entered_ns);
+                }
+            }
+            last = n;
         }
     }
 
