@@ -26,9 +26,10 @@ constexpr double kAtOnePlace = 0.95;   // share of the pauses
 constexpr double kElsewhere = 0.5;     // share of the work that is at that place
 constexpr size_t kLeastTimes = 5;      // few strokes are no period
 constexpr size_t kLeastPauses = 4;
-constexpr size_t kLeastSteps = 12;     // fewer do not tell what is seldom, nor that work is uneven in each step
-constexpr double kRegular = 0.8;       // share of the distances between strokes
-constexpr double kAllPause = 0.5;      // share of the ranks
+constexpr size_t kLeastSteps = 12;        // fewer do not tell what is seldom, nor that work is uneven in each step
+constexpr double kRegular = 0.8;          // share of the distances between strokes
+constexpr double kOftenForPauses = 0.15;  // share of the steps
+constexpr double kAllPause = 0.5;         // share of the ranks
 constexpr double kAtOnce = 0.5;        // share of all such time: what ranks have in steps of their own meets by chance
 constexpr double kFewLooks = 3;        // looks at the GPU: shorter pauses may be chance
 constexpr double kWithLengths = 0.35;  // correlation of the longest pause in a step with its length
@@ -87,6 +88,16 @@ double share_of_pauses(const Peers& peers, const RankSteps& pauses_ns, const Ran
         of_part_ns += std::clamp(excess_ns.at(r, s), 0.0, ns);
     });
     return pause_ns > 0 ? of_part_ns / pause_ns : 0;
+}
+
+// Likewise, by how late the hosts were with their calls.
+double share_of_host(const CauseSearch& search, const RankSteps& pauses_ns) {
+    double pause_ns = 0, of_host_ns = 0;
+    pauses_ns.for_each([&](size_t r, size_t s, double ns) {
+        pause_ns += ns;
+        of_host_ns += std::min(search.work.host_late_ns.at(r, s), ns);
+    });
+    return pause_ns > 0 ? of_host_ns / pause_ns : 0;
 }
 
 // Do nearly all pauses lie in one slot, in which ranks spend little of their time otherwise? A collector runs anywhere.
@@ -162,6 +173,11 @@ void find_pauses_of_ranks(CauseSearch& search) {
     const std::vector<double> pausing = ranks_that_pause(pauses_ns);
     const double most = kAllPause * static_cast<double>(search.ranks());
     pauses_ns.for_each([&](size_t, size_t s, double& ns) { ns = pausing[s] > most ? 0 : ns; });
+    // Nor is what others have too much by chance.
+    const std::vector<int> ranks = search.struck_ranks(pauses_ns);
+    pauses_ns.for_each([&](size_t r, size_t, double& ns) {
+        ns = std::binary_search(ranks.begin(), ranks.end(), search.rank_number(r)) ? ns : 0;
+    });
     const Pauses pauses = count_pauses(pauses_ns);
     const bool are_long = median_pause_ns(pauses_ns) > search.step_ns();
     if (pauses.ranks < 2 || static_cast<double>(pauses.ranks) < kLeastRanks * static_cast<double>(search.ranks()) ||
@@ -191,7 +207,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     }
     const bool at_one_place = are_at_one_place(search, pauses_ns);
     cause.of_class = at_one_place ? CauseClass::kDataLoading : CauseClass::kGarbageCollection;
-    cause.ranks = search.struck_ranks(pauses_ns);
+    cause.ranks = ranks;
     // The host made no call in a pause: it neither computed on the GPU nor allocated.
     const double in_one_piece = share_of_pauses(peers, pauses_ns, search.work.of(HostPart::kOneGap));
     cause.evidence.emplace_back(in_one_piece >= kInOnePiece
@@ -229,7 +245,11 @@ void find_pauses_of_all(CauseSearch& search) {
     const std::optional<double> every = period_of(when);
     const auto times = static_cast<double>(when.size());
     const bool are_few = when.size() < kLeastLongPauses || median_pause_ns(pauses_ns) < kLongPause * search.step_ns();
-    if (times > kSeldom * static_cast<double>(search.steps()) || (!every && (are_few || may_wait_for_others(search))) ||
+    // What GPUs alone take longer for, again and again, is work that differs from step to step.
+    const bool is_work = search.graph.by_device && share_of_host(search, pauses_ns) < kOfHosts &&
+                         times > kOftenForPauses * static_cast<double>(search.steps());
+    if (times > kSeldom * static_cast<double>(search.steps()) ||
+        (!every && (are_few || is_work || may_wait_for_others(search))) ||
         !search.are_longer_by(kOfLength * median_pause_ns(pauses_ns), when)) {
         return;
     }

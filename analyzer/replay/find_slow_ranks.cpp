@@ -217,9 +217,12 @@ class SlowRanks {
         }
         const bool of_host = is_of_host(suspect);
         say_excess(suspect, cause);
-        cause.of_class = are_pauses  ? CauseClass::kPauses
-                         : of_host   ? class_of_host(search_, search_.process(first), of_hosts_, cause)
-                         : of_hosts_ ? CauseClass::kSlowHost
+        // A slow host is slow in each step, and so is one that another process disturbs.
+        const bool are_few = of_host && static_cast<double>(suspect.shape.hits) <
+                                            kSeldom * static_cast<double>(search_.compared() - suspect.shape.first);
+        cause.of_class = are_pauses || are_few ? CauseClass::kPauses
+                         : of_host             ? class_of_host(search_, search_.process(first), of_hosts_, cause)
+                         : of_hosts_           ? CauseClass::kSlowHost
                          : launches_more(suspect, first, cause) ? CauseClass::kMoreWork
                                                                 : class_of_gpu(search_, search_.process(first), cause);
         if (cause.of_class == CauseClass::kMoreWork) {

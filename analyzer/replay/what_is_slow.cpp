@@ -86,8 +86,10 @@ CauseClass class_of_host(const CauseSearch& search, const Process& process, bool
             "its threads waited for a processor for {:.0f}% of the time that they were ready to run", 100 * share));
         return CauseClass::kOtherProcess;
     }
+    // All ranks of a host have its pressure: only other hosts can have less.
     const double pressure = cpu_pressure(process);
-    if (pressure >= kPressure && pressure > 2 * usual_of_others(search, process, cpu_pressure, whole_host)) {
+    const double elsewhere = usual_of_others(search, process, cpu_pressure, true);
+    if (pressure >= kPressure && elsewhere >= 0 && pressure > 2 * elsewhere) {
         cause.evidence.push_back(fmt::format("tasks of its host wait for a processor {:.0f}% of the time", pressure));
         return CauseClass::kOtherProcess;
     }

@@ -203,6 +203,26 @@ TEST_CASE("pauses: where the hosts are in time, it is another rank in each step 
     CHECK(of_hosts.front().of_class == CauseClass::kGarbageCollection);
 }
 
+TEST_CASE("pauses: what all GPUs take longer for in every fourth or fifth step is work") {
+    const WorkMs work_ms = [](int rank, uint32_t step) {
+        return varied(rank, step) + (is_among(step, {4, 9, 13, 18, 22, 27, 31, 36}) ? 200 : 0);
+    };
+    CHECK(TableJob(work_ms, true).causes_by(find_pauses_of_all).size() == 1);
+    CHECK(TableJob(work_ms, false).causes_by(find_pauses_of_all).empty());
+}
+
+TEST_CASE("pauses: a rank that pauses among others that have a little too much by chance pauses alone") {
+    const TableJob job([](int rank, uint32_t step) {
+        return varied(rank, step) + (rank == 3 && is_among(step, {7, 12, 19, 23, 30, 36}) ? 300.0 : 0) +
+               (rank != 3 && step == static_cast<uint32_t>(5 + 4 * rank) ? 30.0 : 0);
+    });
+    CHECK(job.causes_by(find_pauses_of_ranks).empty());
+    const std::vector<SlowCause> causes = job.causes_by(find_slow_ranks);
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kPauses);
+    CHECK(causes.front().ranks == std::vector<int>{3});
+}
+
 TEST_CASE("pauses: where GPUs are not watched, hosts tell whose they are") {
     // The others' moments are filled in: they seem to pause, too.
     TableJob job([](int rank, uint32_t step) { return varied(rank, step) + (is_among(step, {7, 12, 30}) ? 200 : 0); });
