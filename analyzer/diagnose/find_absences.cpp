@@ -369,7 +369,7 @@ std::optional<Instead> what_they_do(const Evidence& evidence, const std::vector<
     return all;
 }
 
-// Those who are missing may all have ended as they should, or wait outside NCCL for one of those who wait for them.
+// The missing ranks may all have ended as they should, or wait outside NCCL for one of those who wait for them.
 // Where these are fewer, they made a call too many, or left that wait out; where they are as many, the record does not
 // show which side is wrong.
 void name_the_fewer(const Evidence& evidence, const WaitNode& node, Finding& finding) {

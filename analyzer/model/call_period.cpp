@@ -27,7 +27,7 @@ std::vector<size_t> equal_to_start(const std::vector<uint64_t>& calls) {
     return equal;
 }
 
-// Of the first `count` calls; the end of these counts.
+// The period of the first `count` calls; the end of these counts.
 CallPeriod period_until(const std::vector<uint64_t>& calls, size_t count) {
     const std::vector<size_t> equal =
         equal_to_start({calls.rbegin() + static_cast<ptrdiff_t>(calls.size() - count), calls.rend()});

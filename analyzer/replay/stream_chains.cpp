@@ -145,8 +145,8 @@ class StreamChains {
     }
 
     // A host that was ahead of its GPU in the last call of a step, and makes the first call of the next one only when
-    // that had ended, has waited for its GPU: the work behind the last call had ended by then, too. An end is seen up to
-    // a look late.
+    // that had ended, has waited for its GPU: the work behind the last call had ended by then, too. An end is seen up
+    // to a look late.
     void see_waits_of_host(size_t r) {
         uint32_t last = kNoIndex;
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {

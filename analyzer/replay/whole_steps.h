@@ -21,7 +21,8 @@ StepRange whole_steps(const Process& process);
 // no step of its own here.
 uint32_t end_of_last(const Process& process);
 
-// When the calls before the step had ended on the GPU: what its host made since then, the GPU may begin. 0: none is seen.
+// When the calls before the step had ended on the GPU: what its host made since then, the GPU may begin. 0: none is
+// seen.
 int64_t ended_before_ns(const Process& process, const StepProfile& step);
 
 // Did the process load code in one of the steps that reach into the time from begin to end?
