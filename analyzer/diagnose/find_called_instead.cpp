@@ -57,7 +57,8 @@ bool is_met_by_nobody(const Evidence& evidence, uint32_t index) {
     }
     switch (node.kind) {
         case WaitKind::kCollective: return is_alone_on_its_communicator(evidence, node);
-        case WaitKind::kPointToPoint: return is_unexpected_by_the_peer(evidence, node);
+        case WaitKind::kPointToPoint:
+            return node.waiting.front().entry != nullptr && is_unexpected_by_the_peer(evidence, node);
         case WaitKind::kCreation: break;
     }
     return node.sequence == kNoSequence && node.finished.empty() && evidence.all_are_held();
