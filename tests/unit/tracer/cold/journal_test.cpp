@@ -48,6 +48,19 @@ std::string directory(const Scratch& scratch) { return scratch.dumps() + "/test/
 
 std::string name(uint32_t number) { return "node7-01234567." + std::to_string(number) + ".journal"; }
 
+// What `run` says of the journal's files of a rank, which keep the least there is.
+template <typename Run>
+int with_files(const Scratch& scratch, const Run& run) {
+    return run_child(rank_environment(scratch, 0), [&] {
+        if (start_session() == nullptr) {
+            return 1;
+        }
+        JournalFiles files;
+        files.start(session()->config, session()->identity, kSmallestBytes);
+        return run(files);
+    });
+}
+
 }  // namespace
 
 TEST_CASE("a journal's file is appended to, and is its owner's alone") {
@@ -92,12 +105,7 @@ TEST_CASE("a host's name cannot lead elsewhere") {
 
 TEST_CASE("the oldest files make room") {
     const Scratch scratch;
-    const int status = run_child(rank_environment(scratch, 0), [&] {
-        if (start_session() == nullptr) {
-            return 1;
-        }
-        JournalFiles files;
-        files.start(session()->config, session()->identity, kSmallestBytes);
+    const int status = with_files(scratch, [](JournalFiles& files) {
         const std::vector<char> block(3 << 20, 'x');  // the smallest file is 4 MiB: each has one
         for (int i = 0; i < 12; ++i) {
             if (!files.append(block.data(), block.size())) {
@@ -116,12 +124,7 @@ TEST_CASE("the oldest files make room") {
 
 TEST_CASE("a full disk leaves no files without a block, and makes no old one go") {
     const Scratch scratch;
-    const int status = run_child(rank_environment(scratch, 0), [&] {
-        if (start_session() == nullptr) {
-            return 1;
-        }
-        JournalFiles files;
-        files.start(session()->config, session()->identity, kSmallestBytes);
+    const int status = with_files(scratch, [](JournalFiles& files) {
         const std::vector<char> block(4096, 'x');
         if (!files.append(block.data(), block.size())) {
             return 2;
