@@ -390,7 +390,8 @@ void name_the_fewer(const Evidence& evidence, const WaitNode& node, Finding& fin
         finding.summary = phrase("{} {} gone on to {}, while {} wait in {}: {}", ranks_fact(waiting),
                                  verb_form(waiting.size(), "has", "have"), node_fact(evidence.run, node), others,
                                  instead->wait, instead->place);
-        depends_on<Unknown::kGroupOutside>(finding, ranks_fact(waiting));
+        // A single one is all that they can wait for.
+        doubt<Unknown::kGroupOutside>(finding, waiting.size() > 1, ranks_fact(waiting));
     } else {
         finding.evidence.push_back(phrase("{} {} in {} for one of {}", others,
                                           verb_form(finding.ranks.size(), "waits", "wait"), instead->wait,
