@@ -64,15 +64,16 @@ bool is_met_by_nobody(const Evidence& evidence, uint32_t index) {
     return node.sequence == kNoSequence && node.finished.empty() && evidence.all_are_held();
 }
 
-// Two calls of a pair that differ in the peer alone.
-bool differ_in_peer(const Evidence& evidence, uint32_t made, uint32_t owed) {
-    const WaitNode& node = evidence.graph.nodes[owed];
-    const Entry& call = *evidence.graph.nodes[made].waiting.front().entry;
-    return evidence.graph.nodes[made].kind == WaitKind::kPointToPoint && node.kind == WaitKind::kPointToPoint &&
-           evidence.graph.nodes[made].communicator == node.communicator &&
-           std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-               return waiter.entry != nullptr && waiter.entry->kind != call.kind && waiter.entry->count == call.count &&
-                      waiter.entry->datatype == call.datatype;
+// A send and a receive with the same arguments.
+bool are_halves(const Entry& one, const Entry& other) {
+    return one.kind != other.kind && one.count == other.count && one.datatype == other.datatype;
+}
+
+// The message that is waited for there, on the same communicator, is alike but for the peer.
+bool differs_in_peer(const WaitNode& made, const WaitNode& owed) {
+    return made.communicator == owed.communicator &&
+           std::any_of(owed.waiting.begin(), owed.waiting.end(), [&](const Waiter& waiter) {
+               return waiter.entry != nullptr && are_halves(*waiter.entry, *made.waiting.front().entry);
            });
 }
 
@@ -95,7 +96,8 @@ bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Abse
             return node.kind == WaitKind::kPointToPoint && absence.member == caller.member &&
                    (absence.comm_rank == node.source) == (call.kind == OpKind::kSend) &&
                    ((edit && in_place_of(evidence.run, absence.member, node, *edit)) ||
-                    (first_ever && (node.sequence >= kUsualCalls || differ_in_peer(evidence, made, owed))));
+                    (first_ever &&
+                     (node.sequence >= kUsualCalls || differs_in_peer(evidence.graph.nodes[made], node))));
         }
         case WaitKind::kCreation: break;
     }
@@ -178,8 +180,7 @@ uint32_t half_elsewhere(const Evidence& evidence, uint32_t made) {
         const WaitNode& other = evidence.graph.nodes[index];
         const Entry* const half = other.waiting.size() == 1 ? other.waiting.front().entry : nullptr;
         if (other.kind == WaitKind::kPointToPoint && other.communicator != node.communicator && evidence.hangs(index) &&
-            half != nullptr && other.sequence == 0 && other.absent.size() == 1 && half->kind != caller.entry->kind &&
-            half->count == caller.entry->count && half->datatype == caller.entry->datatype &&
+            half != nullptr && other.sequence == 0 && other.absent.size() == 1 && are_halves(*half, *caller.entry) &&
             other.waiting.front().member.process == node.absent.front().member.process &&
             other.absent.front().member.process == caller.member.process) {
             return index;

@@ -88,6 +88,15 @@ bool is_whole_stage(const Run& run, const std::vector<int>& ranks) {
            static_cast<size_t>(std::ranges::count_if(run.processes, of_stage)) == ranks.size();
 }
 
+std::vector<int> absent_ranks(const WaitNode& node) {
+    std::vector<int> ranks;
+    for (const Absence& absence : node.absent) {
+        ranks.push_back(absence.global_rank);
+    }
+    sort_unique(ranks);
+    return ranks;
+}
+
 // The only call of a ring that others come to as well: a creation; or else a collective among sends and receives, which
 // a whole stage of a pipeline has not made, while each of its ranks waits in a message. Null: there is none.
 const WaitNode* call_of_many(const Evidence& evidence, const std::vector<Edge>& cycle) {
@@ -106,15 +115,10 @@ const WaitNode* call_of_many(const Evidence& evidence, const std::vector<Edge>& 
     }
     const WaitNode& collective = *of_kind.at(WaitKind::kCollective);
     const auto is_message = [&](uint32_t node) { return evidence.graph.nodes[node].kind == WaitKind::kPointToPoint; };
-    std::vector<int> missing;
-    for (const Absence& absence : collective.absent) {
-        if (absence.held_by.empty() || !std::ranges::all_of(absence.held_by, is_message)) {
-            return nullptr;
-        }
-        missing.push_back(absence.global_rank);
-    }
-    sort_unique(missing);
-    return is_whole_stage(evidence.run, missing) ? &collective : nullptr;
+    const bool all_in_messages = std::ranges::all_of(collective.absent, [&](const Absence& absence) {
+        return !absence.held_by.empty() && std::ranges::all_of(absence.held_by, is_message);
+    });
+    return all_in_messages && is_whole_stage(evidence.run, absent_ranks(collective)) ? &collective : nullptr;
 }
 
 // If most members have made that call, the program makes it there, and the few went on without it. A rank that differs
@@ -125,11 +129,7 @@ bool break_tie_by_members(const Evidence& evidence, const std::vector<Edge>& cyc
     if (node == nullptr) {
         return false;
     }
-    std::vector<int> few;
-    for (const Absence& absence : node->absent) {
-        few.push_back(absence.global_rank);
-    }
-    sort_unique(few);
+    const std::vector<int> few = absent_ranks(*node);
     const auto members = static_cast<size_t>(evidence.run.communicators[node->communicator].size);
     if (few.size() + node->waiting.size() != members || node->waiting.size() < kMostOfMembers * few.size()) {
         return false;

@@ -46,10 +46,14 @@ std::string communicator_text(const Communicator& communicator) {
     return (name.find_first_not_of("0123456789") == std::string::npos ? "process group " : "") + name;
 }
 
-// What makes or ends communicators has no number of its own: its record has that of the next collective.
-std::string numbered_op_text(OpKind kind, uint64_t sequence) {
+std::string sequence_text(OpKind kind, uint64_t sequence) {
     const bool is_numbered = sequence != kNoSequence && format::class_of(kind) != format::OpClass::lifecycle;
-    return op_text(kind) + (is_numbered ? fmt::format(" #{}", sequence) : "");
+    return is_numbered ? fmt::format("#{}", sequence) : std::string();
+}
+
+std::string numbered_op_text(OpKind kind, uint64_t sequence) {
+    const std::string number = sequence_text(kind, sequence);
+    return op_text(kind) + (number.empty() ? "" : " " + number);
 }
 
 std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence) {

@@ -23,6 +23,8 @@ std::string recorded_ranks_text(const Run& run);
 std::vector<std::string> observing_texts(const Run& run);
 // "all_reduce #41 on dp:0".
 std::string call_text(const Communicator& communicator, OpKind kind, uint64_t sequence);
+// "#48"; empty for what makes or ends communicators, whose record has the number of the next collective.
+std::string sequence_text(OpKind kind, uint64_t sequence);
 // "all_reduce #48", "comm_split".
 std::string numbered_op_text(OpKind kind, uint64_t sequence);
 // "float32 x 1,024, sum".

@@ -13,7 +13,6 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMostBriefNames = 4;
-constexpr const char* kNoName = "(no name)";  // it found no room in the tracer's table
 constexpr double kMuchLonger = 1.2;
 
 // "30 steps of 13 ms on average (99th percentile 34 ms) on 2 ranks; 35.4% of the time was training".
@@ -55,8 +54,8 @@ std::string spans_line(const Summary& summary) {
             ++told > kMostBriefNames) {
             continue;
         }
-        text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ",
-                            row->name.empty() ? kNoName : row->name, fine_duration_text(row->values.mean()));
+        text += fmt::format("{}{} {}", told == 1 ? "longest spans of a step: " : ", ", name_or_none(row->name),
+                            fine_duration_text(row->values.mean()));
         text += told == 1 ? " on average" : "";
         const int rank = row->highest_rank();
         const double highest_ns = rank < 0 ? 0 : row->of_rank.at(rank).mean();
@@ -76,7 +75,7 @@ std::string metrics_line(const StepMetrics& metrics) {
     std::map<std::string, double> newest;
     std::map<std::string, Bad> bad;  // as it was first
     for (const StepMetric& metric : metrics.joined()) {
-        const std::string name = in_role(metric.role, metric.name.empty() ? kNoName : metric.name);
+        const std::string name = in_role(metric.role, name_or_none(metric.name));
         if (metric.has_value) {
             newest[name] = metric.value;
         }

@@ -309,8 +309,9 @@ class Comparer {
         for (const auto& group : own) {
             const std::set<int>& others = other[group.first];
             for (const ComparedRow* part : parts) {
+                const PartKey key{part->kind, part->name};
                 auto row = row_of(
-                    Compared::kPart, {part->kind, part->name}, typical_of({part->kind, part->name}),
+                    Compared::kPart, key, typical_of(key),
                     [&](int rank) { return is_compared(rank) && group.second.contains(rank); },
                     [&](int rank) { return is_compared(rank) && others.contains(rank); });
                 if (row) {

@@ -27,7 +27,6 @@ NanMetric nan_metric(const std::string& path, const format::MarkerBlock& block, 
     metric.at_ns = clock.realtime_ns(marker.ticks);
     metric.rank = block.header.rank;
     metric.pid = block.header.pid;
-    metric.boot_id = format::process_of(block.header).boot_id;
     metric.age_ns =
         std::max<int64_t>(clock.span_ns(block.header.first_anchor.ticks, block.header.last_anchor.ticks), 0);
     return metric;

@@ -20,7 +20,6 @@ struct NanMetric {
     int64_t at_ns = 0;  // CLOCK_REALTIME of its host
     int32_t rank = -1;
     int32_t pid = 0;
-    std::string boot_id;
     int64_t age_ns = 0;  // of its process, when the journal was last written
 };
 

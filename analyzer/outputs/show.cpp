@@ -213,9 +213,7 @@ class RecordLister {
     static Cells cells(const CollectiveRecord& record) {
         const CollectiveEntry& entry = record.raw;
         const format::RingClock& clock = record.of.image().clock();
-        const bool is_numbered =
-            entry.sequence != kNoSequence && format::class_of(entry.kind) != format::OpClass::lifecycle;
-        const std::string number = is_numbered ? fmt::format("#{}", entry.sequence) : "-";
+        const std::string number = sequence_text(entry.kind, entry.sequence);
         std::string arguments =
             entry.datatype == Datatype::kNoDatatype
                 ? std::string()
@@ -235,7 +233,7 @@ class RecordLister {
         return {std::to_string(record.of.rank()),
                 fine_date_text(clock.realtime_ns(entry.entered_ticks)),
                 record.of.communicator_name(entry.communicator_id),
-                number,
+                number.empty() ? "-" : number,
                 op_text(entry.kind),
                 arguments,
                 std::string(format::name_of(entry.state)),

@@ -20,9 +20,6 @@ namespace {
 
 bool is_metric(const SummaryRow* row) { return row->kind == PartKind::kMetric; }
 
-// A name that found no room in the tracer's table is empty.
-std::string name_text(const SummaryRow& row) { return row.name.empty() ? "(no name)" : row.name; }
-
 std::string ranks_cell(const Summary& summary, const SummaryRow& row) {
     return fmt::format("{} of {}", row.of_rank.size(), summary.ranks_beside(row));
 }
@@ -43,9 +40,19 @@ std::vector<std::string> duration_cells(const Summary& summary, const SummaryRow
                                   ? fmt::format("{} of {}", grouped_digits(all.count()), grouped_digits(row.calls))
                                   : grouped_digits(all.count());
     if (all.count() == 0) {
-        return {name_text(row), name_of(row.kind), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-"};
+        return {name_or_none(row.name),
+                name_of(row.kind),
+                count,
+                "-",
+                "-",
+                "-",
+                "-",
+                "-",
+                "-",
+                ranks_cell(summary, row),
+                "-"};
     }
-    return {name_text(row),
+    return {name_or_none(row.name),
             name_of(row.kind),
             count,
             fine_duration_text(all.mean()),
@@ -63,9 +70,9 @@ std::vector<std::string> metric_cells(const Summary& summary, const SummaryRow& 
     const std::string count =
         grouped_digits(all.count()) + (row.not_finite == 0 ? "" : fmt::format(" + {} not finite", row.not_finite));
     if (all.count() == 0) {
-        return {name_text(row), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-", "-"};
+        return {name_or_none(row.name), count, "-", "-", "-", "-", "-", "-", ranks_cell(summary, row), "-", "-"};
     }
-    return {name_text(row),
+    return {name_or_none(row.name),
             count,
             number_text(all.mean()),
             number_text(all.std()),

@@ -79,25 +79,14 @@ Pauses count_pauses(const RankSteps& pauses_ns) {
     return count;
 }
 
-// The share of the pauses by which this is longer than on peers.
-double share_of_pauses(const Peers& peers, const RankSteps& pauses_ns, const RankSteps& part_ns) {
+// The share of the pauses that this part takes.
+double share_of_pauses(const RankSteps& pauses_ns, const RankSteps& part_ns) {
     double pause_ns = 0, of_part_ns = 0;
-    const RankSteps excess_ns = peers.excess_of(part_ns);
     pauses_ns.for_each([&](size_t r, size_t s, double ns) {
         pause_ns += ns;
-        of_part_ns += std::clamp(excess_ns.at(r, s), 0.0, ns);
+        of_part_ns += std::clamp(part_ns.at(r, s), 0.0, ns);
     });
     return pause_ns > 0 ? of_part_ns / pause_ns : 0;
-}
-
-// Likewise, by how late the hosts were with their calls.
-double share_of_host(const CauseSearch& search, const RankSteps& pauses_ns) {
-    double pause_ns = 0, of_host_ns = 0;
-    pauses_ns.for_each([&](size_t r, size_t s, double ns) {
-        pause_ns += ns;
-        of_host_ns += std::min(search.work.host_late_ns.at(r, s), ns);
-    });
-    return pause_ns > 0 ? of_host_ns / pause_ns : 0;
 }
 
 // Do nearly all pauses lie in one slot, in which ranks spend little of their time otherwise? A collector runs anywhere.
@@ -186,7 +175,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
         return;
     }
     const bool is_of_gpus =
-        search.graph.by_device && share_of_pauses(peers, pauses_ns, search.work.host_late_ns) < kOfHosts;
+        search.graph.by_device && share_of_pauses(pauses_ns, peers.excess_of(search.work.host_late_ns)) < kOfHosts;
     if ((is_of_gpus || median_pause_ns(pauses_ns) < kFewLooks * search.graph.resolution_ns()) &&
         with_lengths(search, pauses_ns) < kWithLengths) {
         return;
@@ -209,7 +198,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
     cause.of_class = at_one_place ? CauseClass::kDataLoading : CauseClass::kGarbageCollection;
     cause.ranks = ranks;
     // The host made no call in a pause: it neither computed on the GPU nor allocated.
-    const double in_one_piece = share_of_pauses(peers, pauses_ns, search.work.of(HostPart::kOneGap));
+    const double in_one_piece = share_of_pauses(pauses_ns, peers.excess_of(search.work.of(HostPart::kOneGap)));
     cause.evidence.emplace_back(in_one_piece >= kInOnePiece
                                     ? "in one piece: the host calls neither CUDA nor NCCL all the while"
                                     : "whether the hosts pause in one piece, the record does not show");
@@ -246,7 +235,7 @@ void find_pauses_of_all(CauseSearch& search) {
     const auto times = static_cast<double>(when.size());
     const bool are_few = when.size() < kLeastLongPauses || median_pause_ns(pauses_ns) < kLongPause * search.step_ns();
     // What GPUs alone take longer for, again and again, is work that differs from step to step.
-    const bool is_work = search.graph.by_device && share_of_host(search, pauses_ns) < kOfHosts &&
+    const bool is_work = search.graph.by_device && share_of_pauses(pauses_ns, search.work.host_late_ns) < kOfHosts &&
                          times > kOftenForPauses * static_cast<double>(search.steps());
     if (times > kSeldom * static_cast<double>(search.steps()) ||
         (!every && (are_few || is_work || may_wait_for_others(search))) ||

@@ -58,14 +58,14 @@ std::vector<uint32_t> steps_without(const SlowCause& cause, const StepGraph& gra
 
 // The longest stretch of steps before `since` that are all as long: what began before them is in them, too.
 std::vector<uint32_t> steps_before(const std::vector<double>& lengths_ns, uint32_t since) {
-    std::vector<uint32_t> longest, steps;
+    std::vector<uint32_t> steps;
+    size_t longest = 0;
     while (since-- > 1) {
         steps.push_back(since);
-        if (steps.size() >= kLeastBefore && mean_of(lengths_ns, steps).is_sure()) {
-            longest = steps;
-        }
+        longest = steps.size() >= kLeastBefore && mean_of(lengths_ns, steps).is_sure() ? steps.size() : longest;
     }
-    return longest;
+    steps.resize(longest);
+    return steps;
 }
 
 struct Measured {
@@ -75,14 +75,17 @@ struct Measured {
 };
 
 Measured measure(const SlowCause& cause, const SlowCauses& all, const StepGraph& graph) {
-    const std::vector<double> lengths_ns = lengths_of(graph);
     if (!cause.since_step) {
         const std::vector<uint32_t> spared = steps_without(cause, graph);
-        const Mean without = spared.size() < kLeastSpared ? Mean() : mean_of(lengths_ns, spared);
+        const Mean without = spared.size() < kLeastSpared ? Mean() : mean_of(lengths_of(graph), spared);
         return {all.step_ns - without.ns, without, without.is_sure() ? spared.size() : 0};
     }
     const auto since =
         static_cast<uint32_t>(std::clamp<int64_t>(*cause.since_step - graph.first_step, 0, graph.steps - 1));
+    if (since <= kLeastBefore) {
+        return {};
+    }
+    const std::vector<double> lengths_ns = lengths_of(graph);
     const std::vector<uint32_t> before = steps_before(lengths_ns, since);
     if (before.empty()) {
         return {};
