@@ -45,7 +45,8 @@ int run_show(ShowArguments& arguments) {
     const bool is_logged = is_journaled || options.kind() == RecordKind::kLabel;  // logs of torchtitan name roles
     const Run run = load_chosen(arguments.common, is_logged);
     const auto is_digest = [](const Process& process) { return process.source.is_digest; };
-    if (!run.processes.empty() && std::ranges::all_of(run.processes, is_digest)) {
+    if ((!is_journaled || run.journals.empty()) && !run.processes.empty() &&
+        std::ranges::all_of(run.processes, is_digest)) {
         return fail("digests do not hold all calls in full: show the dumps");
     }
     const Shown shown = show(run, arguments.options, [](const std::string& line) { print_text(line); });

@@ -230,7 +230,7 @@ format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor, const S
         visit_log(visitor);
         return losses;
     }
-    if (process_.source.is_journal) {
+    if (process_.source.is_journal || process_.source.is_digest) {
         losses.overwritten = visit_journaled(0, UINT64_MAX, steps, visitor);
         return losses;
     }
@@ -519,9 +519,6 @@ const std::vector<std::string>& RecordReader::problems() {
 }
 
 Result<ProcessRecords> RecordReader::open(const Process& process) {
-    if (process.source.is_digest) {
-        return Error("digests do not hold all calls in full");
-    }
     ProcessRecords records(run_, process);
     records.journals_ = &journals_;
     if (const auto known = logs_.find(process.source.path); known != logs_.end()) {
@@ -538,10 +535,11 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
         records.hold(std::move(opened), symbols_);
         return records;
     }
-    if (process.source.is_journal) {
+    if (process.source.is_journal || process.source.is_digest) {
         OpenedSource opened;
         if (!journals_.newest(process_key(process), records.block_, opened.image)) {
-            return Error("its journal cannot be read any more");
+            return Error(process.source.is_digest ? "digests do not hold all calls in full"
+                                                  : "its journal cannot be read any more");
         }
         records.hold(std::move(opened), symbols_);
         return records;

@@ -261,7 +261,7 @@ class RecordReader {
         };
         visit_all(ranks, visit_one, progress);
     }
-    // Valid until the next call. Error: it cannot be read, or is of a digest, which does not hold all.
+    // Valid until the next call. Error: it cannot be read, or a digest is all that is left, which does not hold all.
     Result<ProcessRecords> open(const Process& process);
     // Stacks of its threads. Notes say why there are none.
     ProcessStacks stacks(const Process& process);

@@ -193,6 +193,23 @@ TEST_CASE("parts: between steps that a host marked ahead of its GPU and those se
     CHECK(sum_ns / static_cast<double>(steps) == doctest::Approx(kStepMs * kMs));
 }
 
+TEST_CASE("the journal of a process that a digest tells of is read") {
+    const test::TemporaryDirectory place;
+    synth::write_file(place.path + "/synth/0/node-0-00000000.0.journal", journal_of(markers_of_a_run(), {20}).bytes());
+    Run run = load(place.path);
+    const auto metrics = [&run] {
+        Symbols symbols(Symbols::Search::kNearby);
+        RecordReader reader(run, symbols);
+        StepMetrics all(28);
+        reader.visit_ours({}, [&](const ProcessRecords& records) { all.add(records, {}); });
+        return all.joined().size();
+    };
+    CHECK(metrics() == 28);
+    run.processes.front().source.is_journal = false;
+    run.processes.front().source.is_digest = true;
+    CHECK(metrics() == 28);
+}
+
 TEST_CASE("metrics of more steps than are kept") {
     const test::TemporaryDirectory place;
     synth::write_file(place.path + "/synth/0/node-0-00000000.0.journal", journal_of(markers_of_a_run(), {20}).bytes());
