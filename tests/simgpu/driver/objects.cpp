@@ -31,9 +31,11 @@ T& own_of_thread() {
 }  // namespace
 
 void Moment::finish() {
-    std::lock_guard lock(mutex);
-    done = true;
-    time = std::chrono::steady_clock::now();
+    {
+        std::lock_guard lock(mutex);
+        done = true;
+        time = std::chrono::steady_clock::now();
+    }
     reached.notify_all();
 }
 

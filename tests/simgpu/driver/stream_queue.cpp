@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -37,11 +38,14 @@ std::shared_ptr<StreamQueue> StreamQueue::start() {
     return queue;
 }
 
+// Nobody is woken under the mutex, only to wait for it: most of the futex calls of a job came from that.
 uint64_t StreamQueue::enqueue(Work work) {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     pending_.push_back(std::move(work));
+    const uint64_t ticket = ++submitted_;
+    lock.unlock();
     has_work_.notify_one();
-    return ++submitted_;
+    return ticket;
 }
 
 uint64_t StreamQueue::last_ticket() {
@@ -56,7 +60,10 @@ bool StreamQueue::reached(uint64_t ticket) {
 
 void StreamQueue::wait(uint64_t ticket) {
     std::unique_lock lock(mutex_);
-    progressed_.wait(lock, [&] { return finished_ >= ticket; });
+    while (finished_ < ticket) {
+        next_awaited_ = std::min(next_awaited_, ticket);
+        progressed_.wait(lock);
+    }
 }
 
 void StreamQueue::close() {
@@ -78,8 +85,12 @@ void StreamQueue::run() {
         work();
         work = nullptr;  // captured resources go before anyone learns that the work is done
         lock.lock();
-        ++finished_;
-        progressed_.notify_all();
+        if (++finished_ >= next_awaited_) {
+            next_awaited_ = kNobodyWaits;
+            lock.unlock();
+            progressed_.notify_all();
+            lock.lock();
+        }
     }
 }
 

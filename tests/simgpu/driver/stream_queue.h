@@ -35,6 +35,8 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
     std::deque<Work> pending_;
     uint64_t submitted_ = 0;
     uint64_t finished_ = 0;
+    static constexpr uint64_t kNobodyWaits = ~uint64_t{0};
+    uint64_t next_awaited_ = kNobodyWaits;  // the least ticket that a thread waits for
     bool closed_ = false;
 };
 
