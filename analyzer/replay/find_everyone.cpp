@@ -28,7 +28,9 @@ std::vector<double> part_of(const std::vector<double>& values, size_t from, size
 // The steps beside the cut are as long as most on their side: work that grows from step to step, as batches that are
 // warmed up do, became slower at no step.
 bool is_at_once(const std::vector<double>& of_steps, size_t cut, double before, double behind) {
-    const auto beside = [](size_t steps) { return std::max(kLeastOnASide, static_cast<size_t>(kBeside * steps)); };
+    const auto beside = [](size_t steps) {
+        return std::max(kLeastOnASide, static_cast<size_t>(kBeside * static_cast<double>(steps)));
+    };
     const double last = median_of(part_of(of_steps, cut - beside(cut), cut));
     const double first = median_of(part_of(of_steps, cut, cut + beside(of_steps.size() - cut)));
     return first - last >= kMostAtCut * (behind - before);

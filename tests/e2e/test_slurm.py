@@ -52,33 +52,30 @@ class Slurm(harness.Case):
     def state(self, job):
         return self.slurm("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
 
-    def starts_now(self, job):
-        """Slurm holds a requeued job back for two minutes. What it is told before the old attempt has gone is
-        forgotten."""
-        subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], env=self.env, capture_output=True,
-                       timeout=60)
-        return self.state(job) in ("RUNNING", "CONFIGURING")
-
-    def requeue(self, job):
+    def requeue(self, job, run):
         """
-        Starts the job once more; which attempt that is. Slurm may take the status with which the old attempt's script
-        ends for the job's, and then calls it failed: it is asked again.
+        Starts the job once more; which attempt of it has dumped. Slurm holds a requeued job back for two minutes
+        unless it is told otherwise, and forgets what it is told before the old attempt has gone. It may take the
+        status with which that one's script ends for the job's, and then calls it failed, or start the new one too
+        early, and then holds it back once more. So it is asked until an attempt has dumped.
         """
-        def starts():
-            if self.state(job) == "FAILED":
+        def dumps():
+            state = self.state(job)
+            if state == "FAILED":
                 self.slurm("scontrol", "requeue", job)
-            return self.starts_now(job)
+            elif state == "PENDING":
+                subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], env=self.env,
+                               capture_output=True, timeout=60)
+            restarts = int(re.search(r"Restarts=(\d+)", self.slurm("scontrol", "show", "job", job))[1])
+            return restarts if restarts and len(self.dumped(run, restarts)) == RANKS else None
         self.slurm("scontrol", "requeue", job)
-        harness.wait_for(lambda: self.state(job) in ("PENDING", "FAILED"), 45, "it waits for its turn again")
-        harness.wait_for(starts, 90, "it starts")
-        return int(re.search(r"Restarts=(\d+)", self.slurm("scontrol", "show", "job", job))[1])
+        return harness.wait_for(dumps, 150, f"another attempt dumps: {self.output()}")
 
     def dumped(self, run, attempt=0):
         return {path.name[:9] for path in (self.place.dumps / run / str(attempt)).glob("rank*.titan")}
 
-    def wait_for_dumps(self, run, attempt=0, limit_s=30):
-        harness.wait_for(lambda: len(self.dumped(run, attempt)) == RANKS, limit_s,
-                         f"all ranks of {run} attempt {attempt} dump: {self.output()}")
+    def wait_for_dumps(self, run, limit_s=30):
+        harness.wait_for(lambda: len(self.dumped(run)) == RANKS, limit_s, f"all ranks of {run} dump: {self.output()}")
 
     def verdict(self, *options):
         return self.place.analyze(self.place.dumps, "--no-rings", *options)
@@ -104,8 +101,7 @@ class Slurm(harness.Case):
                           f"titan-run --dir dumps --timeout 3 -- srun --kill-on-bad-exit=1 {TRAIN} 1000000",
                           SIMGPU_FAULTS="spin rank=3 step=40")
         self.wait_for_dumps(f"slurm-{job}.0")
-        again = self.requeue(job)
-        self.wait_for_dumps(f"slurm-{job}.0", attempt=again, limit_s=60)
+        again = self.requeue(job, f"slurm-{job}.0")
         for attempt in (0, again):
             verdict = self.verdict("--attempt", str(attempt)).json["verdict"]
             self.assertEqual((verdict["kind"], verdict["ranks"]), ("rank_not_arrived", [3]), attempt)
