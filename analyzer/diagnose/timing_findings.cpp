@@ -12,7 +12,7 @@
 #include "ended_well.h"
 #include "host/words.h"
 #include "late_ranks.h"
-#include "lone_step.h"
+#include "long_steps.h"
 #include "overcommitted_hosts.h"
 #include "pair_calls.h"
 #include "run_text.h"
@@ -311,7 +311,7 @@ void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow
     if (!diagnosis.findings.empty()) {
         diagnosis.slow.clear();
     } else if (diagnosis.slow.empty()) {
-        diagnosis.slow = lone_step_text(timing.axes.front());
+        diagnosis.slow = long_steps_text(timing.axes.front());
         const PairCalls calls = count_pair_calls(run);
         if (diagnosis.slow.empty() && calls.nearly_alone()) {
             diagnosis.slow = unseen_in_pairs_text(calls);

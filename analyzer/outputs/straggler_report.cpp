@@ -10,7 +10,7 @@
 #include "host/json_value.h"
 #include "host/words.h"
 #include "late_ranks.h"
-#include "lone_step.h"
+#include "long_steps.h"
 #include "pair_calls.h"
 #include "patterns.h"
 #include "run_text.h"
@@ -117,7 +117,7 @@ Json cause_json(const SlowCause& cause) {
 
 // The cause that costs most, in a sentence.
 Section headline(const SlowCauses& slow, const Timing& timing) {
-    const std::string lone = lone_step_text(timing.axes.front());
+    const std::string lone = long_steps_text(timing.axes.front());
     Section section{.id = "slow"};
     if (!slow.why_none.empty()) {
         section.blocks.emplace_back(Paragraph{slow.why_none});

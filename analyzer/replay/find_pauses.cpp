@@ -54,6 +54,19 @@ RankSteps pauses_of(const CauseSearch& search, const RankSteps& excess_ns) {
     return pauses_ns;
 }
 
+// What each rank has beyond its own usual step, where that is a pause for itself.
+RankSteps beyond_usual(const CauseSearch& search) {
+    const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
+    RankSteps pauses_ns = search.left_ns;
+    pauses_ns.for_each([&](size_t r, size_t s, double& ns) {
+        // Where a GPU was not watched, its moments are made of those of others: its host tells whether it paused.
+        const bool is_of_others = search.graph.sample > 1 && search.work.host_late_ns.at(r, s) < kOfHosts * ns;
+        const bool is_pause = ns - usual_ns[r] > 2 * kLeastPause * search.step_ns() && !is_of_others;
+        ns = is_pause ? ns - usual_ns[r] : 0;
+    });
+    return pauses_ns;
+}
+
 // How many ranks pause in each step.
 std::vector<double> ranks_that_pause(const RankSteps& pauses_ns) {
     std::vector<double> ranks(pauses_ns.steps(), 0);
@@ -158,8 +171,9 @@ void find_pauses_of_ranks(CauseSearch& search) {
     }
     const Peers peers(search, Against::kAlike);
     RankSteps pauses_ns = pauses_of(search, peers.excess_of(search.left_ns));
-    // What most ranks do at once, such as to start, is no pause of their own. Ranks without a peer still have it here.
-    const std::vector<double> pausing = ranks_that_pause(pauses_ns);
+    // What most ranks do at once, such as to start or to write a checkpoint, is no pause of their own, though one of
+    // them takes longest.
+    const std::vector<double> pausing = ranks_that_pause(beyond_usual(search));
     const double most = kAllPause * static_cast<double>(search.ranks());
     pauses_ns.for_each([&](size_t, size_t s, double& ns) { ns = pausing[s] > most ? 0 : ns; });
     // Nor is what others have too much by chance.
@@ -210,14 +224,7 @@ void find_pauses_of_ranks(CauseSearch& search) {
 }
 
 void find_pauses_of_all(CauseSearch& search) {
-    const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
-    RankSteps pauses_ns = search.left_ns;
-    pauses_ns.for_each([&](size_t r, size_t s, double& ns) {
-        // Where a GPU was not watched, its moments are made of those of others: its host tells whether it paused.
-        const bool is_of_others = search.graph.sample > 1 && search.work.host_late_ns.at(r, s) < kOfHosts * ns;
-        const bool is_pause = ns - usual_ns[r] > 2 * kLeastPause * search.step_ns() && !is_of_others;
-        ns = is_pause ? ns - usual_ns[r] : 0;
-    });
+    RankSteps pauses_ns = beyond_usual(search);
     const std::vector<double> paused = ranks_that_pause(pauses_ns);
     const double most = kAllPause * static_cast<double>(search.ranks());
     const double all_ns = pauses_ns.sum();

@@ -137,6 +137,14 @@ TEST_CASE("pauses: those of a few ranks at different steps are no rank's own") {
     CHECK(job.causes_by(find_slow_ranks).empty());
 }
 
+TEST_CASE("pauses: where all ranks pause at once, who takes longest does not pause by itself") {
+    const TableJob job([](int rank, uint32_t step) {
+        const int longest = is_among(step, {9, 25}) ? 3 : is_among(step, {17, 33}) ? 5 : -1;
+        return varied(rank, step) + (longest < 0 ? 0 : rank == longest ? 160 : 100);
+    });
+    CHECK(job.causes_by(find_pauses_of_ranks).empty());
+}
+
 TEST_CASE("pauses: long steps of each rank's own that meet by chance are no pauses of all") {
     const TableJob job(
         [](int rank, uint32_t step) {  // a quarter of each rank's steps; in three of 40 most of them meet
