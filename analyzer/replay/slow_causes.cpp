@@ -149,9 +149,9 @@ std::string since_text(const SlowCauses& slow, const SlowCause& cause) {
 }
 
 std::string counterfactual_text(const SlowCause& cause) {
-    return fmt::format("the step takes {}; {} {}", fine_duration_text(cause.step_ns),
-                       fine_duration_text(cause.without_ns()),
-                       filled(row_of(cause.of_class).without, whom_text(cause)));
+    return fmt::format("the step takes {}; {} {}{}", fine_duration_text(cause.step_ns),
+                       fine_duration_text(cause.without_ns()), filled(row_of(cause.of_class).without, whom_text(cause)),
+                       cause.gpus_unseen ? ", unless the GPUs need longer" : "");
 }
 
 SlowCauses slow_causes(const Run& run, const Timing& timing) {
@@ -208,6 +208,7 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     measure_by_spared_steps(graph, all);
     for (SlowCause& cause : all.causes) {
         count_since_it_began(graph, cause);
+        cause.gpus_unseen = !graph.by_device && graph.meets_in.empty();
     }
     std::stable_sort(all.causes.begin(), all.causes.end(),
                      [](const SlowCause& a, const SlowCause& b) { return a.cost_ns > b.cost_ns; });

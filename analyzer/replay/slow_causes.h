@@ -51,6 +51,7 @@ struct SlowCause {
     double step_ns = 0;                  // the mean of these
     std::optional<HostPart> host_part;   // in which hosts spend that time
     std::string slow_part;               // the same in words
+    bool gpus_unseen = false;            // without it a step takes at least as long as the GPUs need, which nobody saw
     bool others_idle = false;            // they have no work there, as at the end of uneven inputs: nobody is slow
     std::vector<std::string> evidence;
     std::optional<SampledExcess> sampled;  // said in `evidence`, too
@@ -74,7 +75,8 @@ struct SlowCauses {
 
 SlowCauses slow_causes(const Run& run, const Timing& timing);
 
-// "the step takes 934 ms; 812 ms if rank 37 were as fast as the others".
+// "the step takes 934 ms; 812 ms if rank 37 were as fast as the others", and "unless the GPUs need longer" where these
+// were not seen.
 std::string counterfactual_text(const SlowCause& cause);
 // "since step 7"; "in the last 39 of 209 steps" where no step is marked, and so none has a number; nothing where it is
 // as old as the record.

@@ -265,6 +265,8 @@ TEST_CASE("replay: what cannot be played is said, and nothing is told") {
     const Slow unwatched(off);
     CHECK(std::any_of(unwatched.causes.missing.begin(), unwatched.causes.missing.end(),
                       [](const std::string& one) { return one.starts_with("GPU times are not recorded"); }));
+    REQUIRE(!unwatched.causes.causes.empty());
+    CHECK(analyzer::counterfactual_text(unwatched.causes.causes.front()).ends_with(", unless the GPUs need longer"));
     TimedOptions short_one = quiet_job(1);
     short_one.steps = 3;
     CHECK(!Slow(short_one).causes.why_none.empty());
