@@ -200,7 +200,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     add_metric_findings(run, findings);
     add_health_findings(run, findings);
     set_cannot_tell(run, diagnosis);
-    diagnosis.ended = findings.empty() ? ended_well_text(run) : std::string();
+    diagnosis.ended = findings.empty() ? ended_well_text(run, diagnosis.step_ns) : std::string();
     diagnosis.metrics = findings.empty() && diagnosis.ended.empty() ? odd_metrics_text(run) : std::string();
     add_nccl_errors(evidence, findings);
     add_closed_communicators(evidence, findings);

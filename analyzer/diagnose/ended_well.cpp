@@ -33,17 +33,18 @@ std::string steps_text(const Run& run) {
                      : " after " + counted(static_cast<size_t>(longest->step + 1 - first), "step");
 }
 
-// The median over steps and ranks.
-std::string step_length_text(const Run& run) {
+// As the replay counts it; else as the hosts do, the median over steps and ranks.
+std::string step_length_text(const Run& run, double step_ns) {
     std::vector<double> lengths_ns;
     for (const Process& process : run.processes) {
         for (const StepProfile& step : process.steps) {
             lengths_ns.push_back(static_cast<double>(step.length_ns()));
         }
     }
-    return lengths_ns.empty()
-               ? std::string()
-               : fmt::format("; {} a step", duration_text(static_cast<int64_t>(median_of(std::move(lengths_ns)))));
+    if (step_ns == 0 && !lengths_ns.empty()) {
+        step_ns = median_of(std::move(lengths_ns));
+    }
+    return step_ns == 0 ? std::string() : fmt::format("; {} a step", duration_text(static_cast<int64_t>(step_ns)));
 }
 
 }  // namespace
@@ -80,13 +81,13 @@ bool ended_well(const Run& run) {
     return !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(), has_ended_well);
 }
 
-std::string ended_well_text(const Run& run) {
+std::string ended_well_text(const Run& run, double step_ns) {
     if (!ended_well(run)) {
         return {};
     }
     const std::string metrics = odd_metrics_text(run);
-    return fmt::format("ended well{}, {}{}{}", steps_text(run), recorded_ranks_text(run), step_length_text(run),
-                       metrics.empty() ? "" : "; " + metrics);
+    return fmt::format("ended well{}, {}{}{}", steps_text(run), recorded_ranks_text(run),
+                       step_length_text(run, step_ns), metrics.empty() ? "" : "; " + metrics);
 }
 
 std::string unknown_ends_text(const Run& run) {

@@ -137,6 +137,7 @@ struct Diagnosis {
     std::vector<Pending> waiting;   // the longest first; only where no finding hangs
     Clocks clocks;                  // clocks of the hosts
     std::vector<Warning> warnings;
+    double step_ns = 0;       // how long a step takes, in the mean, as the replay counts it; 0: it has not counted any
     std::string ended;        // how a job ended of which nothing is left to wait for; empty if it goes on, or failed
     std::string slow;         // what costs a step most, where it costs less than a finding must; for people
     std::string metrics;      // those that were no finite numbers for a while; for people

@@ -85,8 +85,8 @@ RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, Takes 
         for (size_t s = 0; s < search.steps(); ++s) {
             const double above_ns = spent_ns.at(r, s) - base_ns;
             const double longer_ns = search.left_ns.at(r, s) - usual_ns;
-            const double host_late_ns = search.work.host_late_ns.at(r, s);
-            const double late_ns = marks ? std::max(host_late_ns, above_peers_ns.at(r, s)) : host_late_ns;
+            const double late_ns = marks ? std::max(search.work.host_late_ns.at(r, s), above_peers_ns.at(r, s))
+                                         : search.work.behind_ns.at(r, s);
             const double delay_ns = often   ? std::min(above_ns, late_ns)
                                     : marks ? longer_ns
                                             : std::min(above_ns, longer_ns);

@@ -149,6 +149,7 @@ class SpanGraphBuilder {
                 node.run_ns = static_cast<float>(std::max(0.0, stay.left_ns - last_ns[s]));
                 node.step = s;
                 node.before = s == 0 ? kNoIndex : static_cast<uint32_t>(graph_.nodes.size()) - 2;
+                node.behind_ns = std::max(0.0F, node.own_ns);
                 node.after_end = node.has_end = node.host_late = true;
                 graph_.piece_begin.push_back(static_cast<uint32_t>(graph_.pieces.size()));
                 graph_.pieces.push_back(s);

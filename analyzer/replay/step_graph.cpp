@@ -456,10 +456,11 @@ class GraphBuilder {
                     since_ns = std::max(since_ns, raw_[node.after].ended_ns);
                 }
                 node.own_ns = static_cast<float>(raw_[n].arrived_ns - since_ns);  // below 0: seen late
-                node.host_late = raw_[n].entered_ns > since_ns &&
-                                 raw_[n].entered_ns - since_ns > (raw_[n].arrived_ns - since_ns) / 2;
+                node.behind_ns =
+                    std::clamp(static_cast<float>(raw_[n].entered_ns - since_ns), 0.0F, std::max(0.0F, node.own_ns));
+                node.host_late = 2 * node.behind_ns > node.own_ns;
                 node.keeps_up = raw_[n].arrived_ns - raw_[n].entered_ns <= kLooksBehind * graph_.known_ns[r];
-                if (node.host_late && node.step != 0 && raw_[n].entered_ns <= first_ns[node.step]) {
+                if (node.behind_ns > 0 && node.step != 0 && raw_[n].entered_ns <= first_ns[node.step]) {
                     note_carried(r, raw_[n], since_ns);
                 }
             }

@@ -29,6 +29,7 @@ namespace titan::analyzer {
 struct StepNode {
     float own_ns = 0;
     float run_ns = 0;
+    float behind_ns = 0;         // of its own time: until its host made the call
     uint32_t step = 0;           // index from StepGraph::first_step
     uint32_t slot = 0;           // n-th node of its step
     uint32_t before = kNoIndex;  // the node that came before it on its rank; of the first none

@@ -23,30 +23,25 @@ constexpr auto kPartsOfPhases = std::to_array<PartOfPhase>({
     {"compile", HostPart::kCompile},
 });
 
-void add_profile(const Process& process, const StepProfile& step, size_t rank, size_t at, StepWork& work) {
-    const auto part = [&](HostPart which) -> double& { return work.host_ns[static_cast<size_t>(which)].at(rank, at); };
-    part(HostPart::kCompile) += static_cast<double>(step.load_ns);
-    part(HostPart::kAllocator) += static_cast<double>(step.memory_ns);
-    part(HostPart::kOneGap) += static_cast<double>(step.gap_ns);
-    part(HostPart::kBusy) += static_cast<double>(step.length_ns() - step.sync_ns - step.nccl_ns);
+// Host time after a step's last call counts for the next step: `carried_ns` of it.
+void add_profile(const Process& process, const StepProfile& step, size_t rank, size_t at, double carried_ns,
+                 StepWork& work) {
+    const auto add = [&](HostPart part, int64_t spent_ns, bool is_behind = true) {
+        const double behind_ns = is_behind ? std::min(static_cast<double>(spent_ns), carried_ns) : 0;
+        RankSteps& of_part = work.host_ns[static_cast<size_t>(part)];
+        of_part.at(rank, at) += static_cast<double>(spent_ns) - behind_ns;
+        of_part.at(rank, at + 1) += behind_ns;
+    };
+    add(HostPart::kCompile, step.load_ns);
+    add(HostPart::kAllocator, step.memory_ns);
+    add(HostPart::kOneGap, step.gap_ns);
+    add(HostPart::kBusy, step.length_ns() - step.sync_ns - step.nccl_ns);
     work.memory_calls.at(rank, at) = step.memory_calls;
     work.launches.at(rank, at) = step.launches;
     for (uint32_t i = 0; i < step.span_count && step.first_span + i < process.step_spans.size(); ++i) {
         const SpanTime& span = process.step_spans[step.first_span + i];
         if (const auto which = part_of(process.text(span.name))) {
-            part(*which) += static_cast<double>(span.busy_ns);
-        }
-    }
-}
-
-// Host time after a step's last call counts for the next step.
-void carry_over(const StepGraph& graph, size_t rank, StepWork& work) {
-    for (RankSteps& of_part : work.host_ns) {
-        for (size_t step = graph.steps; step-- > 0;) {
-            const double carried_ns =
-                std::min(of_part.at(rank, step), static_cast<double>(graph.carried_of(rank, step)));
-            of_part.at(rank, step) -= carried_ns;
-            of_part.at(rank, step + 1) += carried_ns;
+            add(*which, span.busy_ns, static_cast<double>(step.length_ns() - span.ended_ns) < carried_ns);
         }
     }
 }
@@ -101,13 +96,10 @@ double RankSteps::sum() const {
 }
 
 StepWork StepWork::of_steps(const std::vector<uint32_t>& steps) const {
-    StepWork some{work_ns.of_steps(steps),
-                  {},
-                  host_late_ns.of_steps(steps),
-                  keeps_up_ns.of_steps(steps),
-                  memory_calls.of_steps(steps),
-                  launches.of_steps(steps),
-                  has_profiles};
+    StepWork some{work_ns.of_steps(steps),     {},
+                  behind_ns.of_steps(steps),   host_late_ns.of_steps(steps),
+                  keeps_up_ns.of_steps(steps), memory_calls.of_steps(steps),
+                  launches.of_steps(steps),    has_profiles};
     for (const RankSteps& of_part : host_ns) {
         some.host_ns.push_back(of_part.of_steps(steps));
     }
@@ -116,8 +108,8 @@ StepWork StepWork::of_steps(const std::vector<uint32_t>& steps) const {
 
 StepWork step_work(const Run& run, const StepGraph& graph) {
     const RankSteps none(graph.ranks(), graph.steps + 1);
-    StepWork work{none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, none, none,
-                  true};
+    StepWork work{
+        none, std::vector<RankSteps>(static_cast<size_t>(HostPart::kCount), none), none, none, none, none, none, true};
     for (size_t r = 0; r < graph.ranks(); ++r) {
         graph.for_each_step(r, [&](uint32_t first, uint32_t end) {
             const size_t step = graph.nodes[first].step;
@@ -125,23 +117,25 @@ StepWork step_work(const Run& run, const StepGraph& graph) {
                 const StepNode& node = graph.nodes[n];
                 const double own_ns = static_cast<double>(node.own_ns);
                 work.work_ns.at(r, step) += own_ns;
+                work.behind_ns.at(r, step) += static_cast<double>(node.behind_ns);
                 work.host_late_ns.at(r, step) += node.host_late ? own_ns : 0;
                 work.keeps_up_ns.at(r, step) += node.keeps_up ? own_ns : 0;
             }
         });
         work.work_ns.at(r, graph.steps) = graph.tail_ns[r];
-        work.host_late_ns.at(r, graph.steps) = work.keeps_up_ns.at(r, graph.steps) = graph.tail_ns[r];
+        work.behind_ns.at(r, graph.steps) = work.host_late_ns.at(r, graph.steps) = work.keeps_up_ns.at(r, graph.steps) =
+            graph.tail_ns[r];
         const Process& process = run.processes[graph.processes[r]];
         size_t known = 0;
         for (const StepProfile& step : process.steps) {
             const int64_t at = int64_t{step.step} - graph.first_step;
             if (at >= 0 && at < graph.steps) {
-                add_profile(process, step, r, static_cast<size_t>(at), work);
+                add_profile(process, step, r, static_cast<size_t>(at), graph.carried_of(r, static_cast<size_t>(at)),
+                            work);
                 ++known;
             }
         }
         work.has_profiles &= known == graph.steps && process.sees.host_calls;
-        carry_over(graph, r, work);
     }
     return work;
 }

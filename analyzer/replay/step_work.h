@@ -55,6 +55,7 @@ std::optional<HostPart> part_of(std::string_view span_name);
 struct StepWork {
     RankSteps work_ns;               // own times of the nodes
     std::vector<RankSteps> host_ns;  // by HostPart
+    RankSteps behind_ns;             // of own times: until hosts made their calls
     RankSteps host_late_ns;          // own times at whose end the host was late with the call
     RankSteps keeps_up_ns;           // own times at whose end the GPU followed the host's call at once
     RankSteps memory_calls;

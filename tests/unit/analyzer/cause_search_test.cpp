@@ -22,6 +22,7 @@ using namespace titan;
 using namespace titan::test;
 using analyzer::CauseClass;
 using analyzer::find_everyone;
+using analyzer::find_host_parts;
 using analyzer::find_pauses_of_all;
 using analyzer::find_pauses_of_hosts;
 using analyzer::find_pauses_of_ranks;
@@ -474,4 +475,26 @@ TEST_CASE("late ranks: who was played and costs no step anything is not late in 
     CHECK(late_ones(true, 40) == std::vector<int>{0, 1, 2, 3});  // by more than the link explains
     slow.step_ns = 1000 * kTableMs;
     CHECK(late_ones(false, 2) == std::vector<int>{1});  // what one call loses is no share of a step
+}
+
+TEST_CASE("data: hosts wait for it in each step, also where their GPUs then work for longer than that") {
+    TableJob job([](int, uint32_t) { return kWorkMs; }, false);
+    for (analyzer::StepNode& node : job.graph.nodes) {
+        node.behind_ns = 0.4F * node.own_ns;
+    }
+    for (analyzer::Process& process : job.run.processes) {
+        process.texts = {"", "data_loading"};
+        for (int32_t step = 0; step < static_cast<int32_t>(kTableSteps); ++step) {
+            process.step_spans.push_back({static_cast<int64_t>(0.3 * kWorkMs * kTableMs), 0, 1});
+            analyzer::StepProfile& profile = process.steps.emplace_back();
+            profile.step = step;
+            profile.first_span = static_cast<uint32_t>(step);
+            profile.span_count = 1;
+        }
+    }
+    const std::vector<SlowCause> causes =
+        job.causes_by([](CauseSearch& search) { find_host_parts(search, analyzer::HowOften::kAny); });
+    REQUIRE(causes.size() == 1);
+    CHECK(causes.front().of_class == CauseClass::kDataLoading);
+    CHECK(causes.front().cost_ns == doctest::Approx(0.3 * kWorkMs * kTableMs).epsilon(0.02));
 }

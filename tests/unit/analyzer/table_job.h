@@ -51,6 +51,7 @@ struct TableJob {
                 node.step = step;
                 node.before = step == 0 ? format::kNoIndex : n - 1;
                 node.after_end = step != 0;
+                node.behind_ns = hosts_are_late ? node.own_ns : 0;
                 node.host_late = hosts_are_late && static_cast<double>(node.own_ns) > kWorkMs * kTableMs;
                 graph.nodes.push_back(node);
                 graph.piece_begin.push_back(n);
