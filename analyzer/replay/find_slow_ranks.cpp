@@ -44,6 +44,7 @@ class SlowRanks {
           peers_(search, against),
           work_ns_(peers_.excess_of(of_hosts_ && !search.graph.by_streams ? search.surplus_ns() : search.left_ns)),
           host_late_ns_(peers_.excess_of(search.work.host_late_ns)),
+          behind_ns_(peers_.excess_of(search.work.behind_ns)),
           keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
           busy_ns_(peers_.excess_of(search.work.of(HostPart::kBusy))),
           gap_ns_(peers_.excess_of(search.work.of(HostPart::kOneGap))) {
@@ -285,20 +286,22 @@ class SlowRanks {
         if (by_spans()) {
             return true;
         }
-        double all_ns = 0, busy_ns = 0, late_ns = 0, keeps_up_ns = 0;
+        double all_ns = 0, busy_ns = 0, late_ns = 0, behind_ns = 0, keeps_up_ns = 0;
         for (const size_t r : suspect.ranks) {
             for (size_t s = 0; s < search_.steps(); ++s) {
                 if (is_struck(suspect, s)) {
                     all_ns += work_ns_.at(r, s);
                     busy_ns += busy_ns_.at(r, s);
                     late_ns += host_late_ns_.at(r, s);
+                    behind_ns += behind_ns_.at(r, s);
                     keeps_up_ns += keeps_up_ns_.at(r, s);
                 }
             }
         }
         const double least_ns = kMostlyHost * all_ns;
-        return search_.work.has_profiles ? busy_ns >= least_ns && std::max(late_ns, keeps_up_ns) >= least_ns
-                                         : late_ns >= least_ns;
+        return search_.work.has_profiles
+                   ? busy_ns >= least_ns && std::max({late_ns, behind_ns, keeps_up_ns}) >= least_ns
+                   : late_ns >= least_ns;
     }
 
     CauseSearch& search_;
@@ -307,6 +310,7 @@ class SlowRanks {
     // By how much each rank has more than its peers.
     RankSteps work_ns_;
     const RankSteps host_late_ns_;
+    const RankSteps behind_ns_;
     const RankSteps keeps_up_ns_;
     const RankSteps busy_ns_;
     const RankSteps gap_ns_;
