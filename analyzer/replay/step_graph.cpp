@@ -42,10 +42,13 @@ class GraphBuilder {
             return std::move(graph_);
         }
         graph_.by_streams = graph_.by_device && (graph_.sample == 1 || !graph_.watched.empty());
+        std::vector<uint32_t> roles;
         for (const uint32_t process : graph_.processes) {
             orders_.push_back(&run_.processes[process].step_streams);
+            roles.push_back(all_roles_[process]);
             graph_.by_streams &= is_order_of_calls(*orders_.back());
         }
+        graph_.by_streams &= !one_has_other_work(orders_, roles);
         for (const uint32_t process : graph_.processes) {
             clocks_are_good_ &= clocks_.aligned(process) && clocks_.bound_ns(process) <= kGoodClockNs;
             graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));

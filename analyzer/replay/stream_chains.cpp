@@ -5,6 +5,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/hash.h"
 #include "robust.h"
 
 namespace titan::analyzer {
@@ -512,6 +513,23 @@ class StreamChains {
 };
 
 }  // namespace
+
+bool one_has_other_work(const std::vector<const std::vector<StreamPiece>*>& orders,
+                        const std::vector<uint32_t>& roles) {
+    std::map<uint64_t, std::map<uint64_t, size_t>> alike;  // by calls, and by the work between them: how many ranks
+    for (size_t r = 0; r < orders.size(); ++r) {
+        uint64_t calls = roles[r], work = 0;
+        for (const StreamPiece& piece : *orders[r]) {
+            work = mix_hash(work, uint64_t{piece.waits_for} << 16 | piece.and_for);
+            calls = piece.is_call() ? mix_hash(calls, static_cast<uint64_t>(piece.kind)) : calls;
+        }
+        ++alike[calls][work];
+    }
+    return std::ranges::any_of(alike, [](const auto& of_calls) {
+        const auto alone = [](const auto& of_work) { return of_work.second == 1; };
+        return of_calls.second.size() == 2 && std::ranges::count_if(of_calls.second, alone) == 1;
+    });
+}
 
 void chain_by_streams(const std::vector<const std::vector<StreamPiece>*>& orders, std::vector<RawNode>& raw,
                       std::vector<std::vector<uint32_t>>& came, StepGraph& graph) {

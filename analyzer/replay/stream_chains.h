@@ -20,6 +20,10 @@ inline bool is_order_of_calls(const std::vector<StreamPiece>& order) {
     return !order.empty() && order.size() <= kMostPieces * static_cast<size_t>(calls);
 }
 
+// Has one rank other work between its calls than all others of its role that make the same ones? Then the order of
+// streams compares it with nobody, and it may be the one that has more to do. Both by rank.
+bool one_has_other_work(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<uint32_t>& roles);
+
 // Goes through the pieces of a process's steps (Process::step_streams) along with its calls, as far as a step goes on
 // as they say: what does not is ordered by its calls alone.
 class StepOrder {

@@ -408,3 +408,15 @@ TEST_CASE("streams: an order that fits no call does the replay no harm") {
     }
     CHECK(!analyzer::step_graph(run, analyzer::analyze_timing(run).clocks).by_streams);
 }
+
+TEST_CASE("streams: where one rank alone has other work between its calls, all are compared by their calls") {
+    synth::TimedJob job(overlapping_job(1));
+    analyzer::Run run = test::run_of(job);
+    const auto by_streams = [&run] {
+        return analyzer::step_graph(run, analyzer::analyze_timing(run).clocks).by_streams;
+    };
+    CHECK(by_streams());
+    std::vector<StreamPiece>& pieces = run.processes[2].step_streams;
+    pieces.insert(pieces.begin(), {.kernels = 7, .waits_for = 1});
+    CHECK(!by_streams());
+}
