@@ -241,10 +241,18 @@ class SideBySide {
     }
 
     // Is the suspect's call one thread's and the next, which the others make there, another's? Nothing orders the two;
-    // and the others, who have gone no further, may have owed it next.
+    // and the others make it soon after, or, if they have gone no further, may have owed it next.
     bool may_be_early() const {
-        return own(0) != nullptr && own(1) != nullptr && own(0)->thread != 0 && own(1)->thread != 0 &&
-               own(0)->thread != own(1)->thread && theirs(1) == nullptr;
+        constexpr size_t kLookahead = 8;
+        if (own(0) == nullptr || own(1) == nullptr || own(0)->thread == 0 || own(1)->thread == 0 ||
+            own(0)->thread == own(1)->thread) {
+            return false;
+        }
+        bool is_made = theirs(1) == nullptr;
+        for (size_t later = 1; later <= kLookahead && !is_made; ++later) {
+            is_made = same(0, later).value_or(false);
+        }
+        return is_made;
     }
 
   private:
