@@ -257,7 +257,7 @@ const char* doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle
 }
 
 // A rank that waits without having made the missing call at all may have skipped it as well.
-// Of creations alone each rank has made one of those that the others lack.
+// Where all are creations, each rank has made one that the others lack.
 void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
     const auto is_creation = [&](const Edge& edge) {
         return evidence.graph.nodes[edge.from].kind == WaitKind::kCreation;
