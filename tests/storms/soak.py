@@ -10,7 +10,9 @@ import time
 import storm
 import harness
 
-LOSSES_OFFSET, LOSSES = 616, 32  # of the ring's header: formats/FORMAT.md
+LOSSES_OFFSET, LOSSES, STRINGS_DROPPED = 616, 32, 3  # of the ring's header: formats/FORMAT.md
+# Of a hundred thousand names: old ones make room once a second, by a thread that other programs may keep from running.
+MOST_NAMES_DROPPED = 100
 MORE_KIB = 2048
 
 
@@ -44,7 +46,8 @@ class Soak(harness.Case):
         harness.wait_for(self.place.dump_files, 20, "a dump")
         self.place.go()
         self.assertEqual(job.wait(), 0)
-        self.assertEqual(losses, (0,) * LOSSES)
+        self.assertLessEqual(losses[STRINGS_DROPPED], MOST_NAMES_DROPPED)
+        self.assertEqual(sum(losses), losses[STRINGS_DROPPED], losses)
         self.assertLess(traced[1] - traced[0], max(0, plain[1] - plain[0]) + MORE_KIB)
         newest = self.place.show(*self.place.dump_files(), "--op", "all_reduce", "--last", 1)
         self.assertEqual(newest[0]["step"], storm.ROUNDS - 1)

@@ -291,6 +291,7 @@ TEST_CASE("replay: what costs a step more than the limit is a finding, what cost
     CHECK(finding.summary.text().find(counterfactual_text(cause)) != std::string::npos);
     CHECK(finding.remedy() == next_step(cause));
     CHECK(told.slow.empty());
+    CHECK(told.step_ns == slow.causes.step_ns);
 
     const analyzer::Diagnosis below = analyzer::diagnose(slow.run, {.slow_share = cause.share() + 0.01});
     CHECK(outcome_of(below) == analyzer::Outcome::kNothingWrong);
