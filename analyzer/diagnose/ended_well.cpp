@@ -35,14 +35,14 @@ std::string steps_text(const Run& run) {
 
 // As the replay counts it; else as the hosts do, the median over steps and ranks.
 std::string step_length_text(const Run& run, double step_ns) {
-    std::vector<double> lengths_ns;
-    for (const Process& process : run.processes) {
-        for (const StepProfile& step : process.steps) {
-            lengths_ns.push_back(static_cast<double>(step.length_ns()));
+    if (step_ns == 0) {
+        std::vector<double> lengths_ns;
+        for (const Process& process : run.processes) {
+            for (const StepProfile& step : process.steps) {
+                lengths_ns.push_back(static_cast<double>(step.length_ns()));
+            }
         }
-    }
-    if (step_ns == 0 && !lengths_ns.empty()) {
-        step_ns = median_of(std::move(lengths_ns));
+        step_ns = lengths_ns.empty() ? 0 : median_of(std::move(lengths_ns));
     }
     return step_ns == 0 ? std::string() : fmt::format("; {} a step", duration_text(static_cast<int64_t>(step_ns)));
 }

@@ -262,13 +262,15 @@ void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Findi
     const auto is_creation = [&](const Edge& edge) {
         return evidence.graph.nodes[edge.from].kind == WaitKind::kCreation;
     };
-    const bool all_create = std::ranges::all_of(cycle, is_creation);
+    if (std::ranges::all_of(cycle, is_creation)) {
+        return;
+    }
     for (const Edge& edge : cycle) {
         for (const Absence& absence : evidence.graph.nodes[edge.from].absent) {
             const bool named = std::binary_search(finding.ranks.begin(), finding.ranks.end(), absence.global_rank);
             const bool uncounted =
                 absence.reason == AbsenceReason::kQueued && first_step(evidence.graph.nodes[edge.from]) == INT32_MAX;
-            if (!named || all_create || (absence.reason != AbsenceReason::kNotIssued && !uncounted)) {
+            if (!named || (absence.reason != AbsenceReason::kNotIssued && !uncounted)) {
                 continue;
             }
             const Sentence call = node_fact(evidence.run, evidence.graph.nodes[edge.from]);

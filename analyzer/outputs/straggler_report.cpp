@@ -117,22 +117,22 @@ Json cause_json(const SlowCause& cause) {
 
 // The cause that costs most, in a sentence.
 Section headline(const SlowCauses& slow, const Timing& timing) {
-    const std::string lone = long_steps_text(timing.axes.front());
+    const std::string long_steps = long_steps_text(timing.axes.front());
     Section section{.id = "slow"};
     if (!slow.why_none.empty()) {
         section.blocks.emplace_back(Paragraph{slow.why_none});
     } else if (slow.causes.empty()) {
-        section.blocks.emplace_back(Paragraph{
-            phrase("the step takes {}{}", fine_duration_text(slow.step_ns),
-                   !lone.empty() || any_late(timing) ? "" : "; nothing that the records show costs more than chance")});
+        section.blocks.emplace_back(Paragraph{phrase(
+            "the step takes {}{}", fine_duration_text(slow.step_ns),
+            !long_steps.empty() || any_late(timing) ? "" : "; nothing that the records show costs more than chance")});
     } else {
         const SlowCause& first = slow.causes.front();
         const std::string since = since_text(slow, first);
         section.blocks.emplace_back(
             Paragraph{phrase("{}{}{}", since, since.empty() ? "" : " ", counterfactual_text(first))});
     }
-    if (!lone.empty()) {
-        section.blocks.emplace_back(Paragraph{lone});
+    if (!long_steps.empty()) {
+        section.blocks.emplace_back(Paragraph{long_steps});
     }
     for (const std::string& missing : slow.missing) {
         section.blocks.emplace_back(Paragraph{missing});

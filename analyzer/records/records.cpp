@@ -104,6 +104,9 @@ namespace fr = format::fr;
 
 namespace {
 
+// A digest keeps neither calls nor markers one by one: as where nothing else is left, a journal may have the markers.
+bool is_read_from_journal(const Process& process) { return process.source.is_journal || process.source.is_digest; }
+
 // The paths of journals that are logs of torchtitan, or the others.
 std::vector<std::string> of_kind(const std::vector<std::string>& paths, bool is_log) {
     std::vector<std::string> chosen;
@@ -230,7 +233,7 @@ format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor, const S
         visit_log(visitor);
         return losses;
     }
-    if (process_.source.is_journal || process_.source.is_digest) {
+    if (is_read_from_journal(process_)) {
         losses.overwritten = visit_journaled(0, UINT64_MAX, steps, visitor);
         return losses;
     }
@@ -535,7 +538,7 @@ Result<ProcessRecords> RecordReader::open(const Process& process) {
         records.hold(std::move(opened), symbols_);
         return records;
     }
-    if (process.source.is_journal || process.source.is_digest) {
+    if (is_read_from_journal(process)) {
         OpenedSource opened;
         if (!journals_.newest(process_key(process), records.block_, opened.image)) {
             return Error(process.source.is_digest ? "digests do not hold all calls in full"

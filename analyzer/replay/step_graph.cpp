@@ -286,9 +286,7 @@ class GraphBuilder {
                       });
         if (graph_.by_streams) {
             end_order();
-            for (const StreamPiece& piece : process.step_streams) {
-                calls_of_a_step = mix_hash(calls_of_a_step, uint64_t{piece.waits_for} << 16 | piece.and_for);
-            }
+            calls_of_a_step = mix_order(calls_of_a_step, process.step_streams);
         }
         group.end(calls_of_a_step);
         const auto role = static_cast<uint32_t>(role_numbers_.size());
@@ -459,9 +457,9 @@ class GraphBuilder {
                     since_ns = std::max(since_ns, raw_[node.after].ended_ns);
                 }
                 node.own_ns = static_cast<float>(raw_[n].arrived_ns - since_ns);  // below 0: seen late
-                node.behind_ns =
-                    std::clamp(static_cast<float>(raw_[n].entered_ns - since_ns), 0.0F, std::max(0.0F, node.own_ns));
-                node.host_late = 2 * node.behind_ns > node.own_ns;
+                const int64_t behind_ns = raw_[n].entered_ns - since_ns;
+                node.behind_ns = std::clamp(static_cast<float>(behind_ns), 0.0F, std::max(0.0F, node.own_ns));
+                node.host_late = behind_ns > 0 && behind_ns > (raw_[n].arrived_ns - since_ns) / 2;
                 node.keeps_up = raw_[n].arrived_ns - raw_[n].entered_ns <= kLooksBehind * graph_.known_ns[r];
                 if (node.behind_ns > 0 && node.step != 0 && raw_[n].entered_ns <= first_ns[node.step]) {
                     note_carried(r, raw_[n], since_ns);

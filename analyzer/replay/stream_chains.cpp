@@ -514,16 +514,22 @@ class StreamChains {
 
 }  // namespace
 
+uint64_t mix_order(uint64_t hash, const std::vector<StreamPiece>& order) {
+    for (const StreamPiece& piece : order) {
+        hash = mix_hash(hash, uint64_t{piece.waits_for} << 16 | piece.and_for);
+    }
+    return hash;
+}
+
 bool one_has_other_work(const std::vector<const std::vector<StreamPiece>*>& orders,
                         const std::vector<uint32_t>& roles) {
     std::map<uint64_t, std::map<uint64_t, size_t>> alike;  // by calls, and by the work between them: how many ranks
     for (size_t r = 0; r < orders.size(); ++r) {
-        uint64_t calls = roles[r], work = 0;
+        uint64_t calls = roles[r];
         for (const StreamPiece& piece : *orders[r]) {
-            work = mix_hash(work, uint64_t{piece.waits_for} << 16 | piece.and_for);
             calls = piece.is_call() ? mix_hash(calls, static_cast<uint64_t>(piece.kind)) : calls;
         }
-        ++alike[calls][work];
+        ++alike[calls][mix_order(0, *orders[r])];
     }
     return std::ranges::any_of(alike, [](const auto& of_calls) {
         const auto alone = [](const auto& of_work) { return of_work.second == 1; };

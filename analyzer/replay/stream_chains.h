@@ -20,6 +20,9 @@ inline bool is_order_of_calls(const std::vector<StreamPiece>& order) {
     return !order.empty() && order.size() <= kMostPieces * static_cast<size_t>(calls);
 }
 
+// A hash with what each piece waits for.
+uint64_t mix_order(uint64_t hash, const std::vector<StreamPiece>& order);
+
 // Has one rank other work between its calls than all others of its role that make the same ones? Then the order of
 // streams compares it with nobody, and it may be the one that has more to do. Both by rank.
 bool one_has_other_work(const std::vector<const std::vector<StreamPiece>*>& orders, const std::vector<uint32_t>& roles);

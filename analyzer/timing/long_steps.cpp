@@ -47,9 +47,10 @@ std::string long_steps_text(const TimeAxis& axis) {
                                &Step::number) != 0) {
             return {};
         }
-        const std::string longest = fine_duration_text(steps[0].ns), others = fine_duration_text(others_ns);
+        const std::string others = fine_duration_text(others_ns);
         if (count == 1) {
-            return fmt::format("step {} alone takes {}, no other more than {}", steps[0].number, longest, others);
+            return fmt::format("step {} alone takes {}, no other more than {}", steps[0].number,
+                               fine_duration_text(steps[0].ns), others);
         }
         std::ranges::sort(steps.begin(), steps.begin() + 2, std::less(), &Step::number);
         return fmt::format("steps {} and {} take {} and {}, no other more than {}", steps[0].number, steps[1].number,
