@@ -1,5 +1,5 @@
 // Runs whose records are too few to tell what is wrong, or that nothing is.
-#include "cannot_tell.h"
+#include "steps.h"
 
 #include <fmt/format.h>
 

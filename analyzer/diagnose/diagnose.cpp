@@ -7,26 +7,17 @@
 #include <tuple>
 
 #include "analyze_timing.h"
-#include "cannot_tell.h"
-#include "children.h"
 #include "ended_well.h"
 #include "explain.h"
 #include "finders.h"
 #include "formats/layout/label_names.h"
-#include "halted.h"
-#include "health_findings.h"
 #include "host/words.h"
-#include "last_event.h"
 #include "layout.h"
-#include "metric_findings.h"
 #include "rank_state.h"
 #include "repeated_sites.h"
 #include "steps.h"
-#include "timing.h"
-#include "timing_findings.h"
 #include "unknowns.h"
 #include "witnessed_ends.h"
-#include "witnesses_alone.h"
 
 namespace titan::analyzer {
 namespace {

@@ -1,6 +1,6 @@
 // Finds processes that live but do not run: stopped, held by a debugger, frozen; or that were killed after a hang in
 // which they did not. The state of their GPUs and peers follows from that.
-#include "halted.h"
+#include "steps.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,6 @@
-#include "health_findings.h"
+// What the readings of GPUs and network ports say: faults of their own, and the state of the GPU of ranks that are
+// named.
+#include "steps.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +12,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "cpu_clocks.h"
 #include "health_faults.h"
+#include "health_of.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -180,6 +182,65 @@ void tell_gpus(const Process& process, Finding& finding) {
             finding.evidence.push_back(fault_words_in(finding, {&process, fault}));
         }
     }
+}
+
+// Clocks of sound hosts of one kind differ less: turbo goes down where many cores work.
+constexpr double kFarBelow = 0.7;
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+// How fast the CPUs run on which the ranks' main threads compute, host by host.
+class CpuClocks {
+  public:
+    explicit CpuClocks(const Run& run);
+
+    // Adds as evidence that this host's CPUs run far slower than those of the other hosts.
+    void tell(const std::string& host, Finding& finding) const;
+
+  private:
+    struct Host {
+        std::vector<double> mhz;
+        double most_mhz = 0;  // what they can
+    };
+    std::map<std::string, Host> hosts_;
+};
+
+CpuClocks::CpuClocks(const Run& run) {
+    for (const Process& process : run.processes) {
+        if (const CpuClockReading clock = cpu_clock_of(process); clock.mhz > 0) {
+            Host& host = hosts_[process.host];
+            host.mhz.push_back(clock.mhz);
+            host.most_mhz = std::max(host.most_mhz, clock.most_mhz);
+        }
+    }
+}
+
+void CpuClocks::tell(const std::string& host, Finding& finding) const {
+    const auto found = hosts_.find(host);
+    std::vector<double> elsewhere;
+    for (const auto& [name, other] : hosts_) {
+        if (name != host) {
+            elsewhere.push_back(median(other.mhz));
+        }
+    }
+    if (found == hosts_.end() || elsewhere.empty()) {
+        return;
+    }
+    const Host& here = found->second;
+    const double typical = median(here.mhz);
+    const double typical_elsewhere = median(elsewhere);
+    if (typical >= kFarBelow * typical_elsewhere || typical >= kFarBelow * here.most_mhz) {
+        return;
+    }
+    finding.evidence.push_back(phrase(
+        "the CPUs that the ranks of host {} run on have a clock of {:.0f} of {:.0f} MHz (median; lowest {:.0f}), "
+        "those of {} have {:.0f} MHz",
+        printable(host), typical, here.most_mhz, *std::min_element(here.mhz.begin(), here.mhz.end()),
+        counted(elsewhere.size(), "other host"), typical_elsewhere));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "last_event.h"
+#include "steps.h"
 
 #include <fmt/format.h>
 

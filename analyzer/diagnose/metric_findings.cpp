@@ -1,4 +1,4 @@
-#include "metric_findings.h"
+#include "steps.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Lateness, slow collectives and what else makes steps long, as findings.
-#include "timing_findings.h"
+#include "steps.h"
 
 #include <fmt/format.h>
 

@@ -13,7 +13,7 @@
 #include "played.h"
 #include "report.h"
 #include "says.h"
-#include "timing_findings.h"
+#include "steps.h"
 #include "timing_job.h"
 #include "uncertainty.h"
 

@@ -5,7 +5,7 @@
 
 #include "analyze_timing.h"
 #include "finding.h"
-#include "timing_findings.h"
+#include "steps.h"
 
 namespace titan::test {
 

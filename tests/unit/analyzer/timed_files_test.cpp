@@ -5,7 +5,7 @@
 #include "findings_of.h"
 #include "timed_files.h"
 #include "timing.h"
-#include "timing_findings.h"
+#include "steps.h"
 
 namespace {
 

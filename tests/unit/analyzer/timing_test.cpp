@@ -13,7 +13,7 @@
 #include "patterns.h"
 #include "slow_causes.h"
 #include "timing_draw.h"
-#include "timing_findings.h"
+#include "steps.h"
 
 namespace {
 
