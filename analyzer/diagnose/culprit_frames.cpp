@@ -171,8 +171,7 @@ bool is_exiting(const Process& process, const ThreadPosition& position) {
 // An error that several ranks end with at once, a timeout of their common wait above all, need not be the fault of the
 // first.
 void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
-    finding.evidence.push_back(phrase("{} {} exiting, too, when {} dumped", ranks_fact(exiting),
-                                      verb_form(exiting.size(), "was", "were"),
+    finding.evidence.push_back(phrase("{} exiting, too, when {} dumped", ranks_do(exiting, "was", "were"),
                                       verb_form(exiting.size(), "it", "they")));
     std::vector<int> all = finding.ranks;
     all.insert(all.end(), exiting.begin(), exiting.end());
@@ -206,10 +205,9 @@ void note_where_others_are(const Evidence& evidence, Finding& finding) {
     size_t shown = 0;
     for (const auto& [place, ranks] : ranks_at) {
         if (shown++ < kShownPlaces) {
-            finding.evidence.push_back(nobody_waits ? phrase("{} {} in {}, not yet waiting for it", ranks_fact(ranks),
-                                                             verb_form(ranks.size(), "was", "were"), place)
-                                                    : phrase("{} {} for it in {}", ranks_fact(ranks),
-                                                             verb_form(ranks.size(), "waits", "wait"), place));
+            finding.evidence.push_back(
+                nobody_waits ? phrase("{} in {}, not yet waiting for it", ranks_do(ranks, "was", "were"), place)
+                             : phrase("{} for it in {}", ranks_do(ranks, "waits", "wait"), place));
         }
     }
 }
@@ -252,8 +250,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
         }
         if (row_of(finding.kind).clue == Clue::place) {
             if (places.size() == 1 && !places.begin()->empty()) {
-                finding.summary += phrase("; {} {} in {}", ranks_fact(finding.ranks),
-                                          verb_form(finding.ranks.size(), "is", "are"), *places.begin());
+                finding.summary += phrase("; {} in {}", ranks_do(finding.ranks, "is", "are"), *places.begin());
             }
             if (!tree) {
                 tree = tree_of_main_threads(evidence.run);

@@ -140,10 +140,9 @@ void add_closed_communicators(const Evidence& evidence, std::vector<Finding>& fi
                 }
             }
             if (finding.hangs && !named.empty() && !closed.empty()) {
-                finding.evidence.push_back(phrase("{} {} in {}, whose communicator {} {} destroyed or aborted",
-                                                  ranks_fact(named), verb_form(named.size(), "waits", "wait"),
-                                                  node_fact(evidence.run, node), ranks_fact(closed),
-                                                  verb_form(closed.size(), "has", "have")));
+                finding.evidence.push_back(phrase("{} in {}, whose communicator {} destroyed or aborted",
+                                                  ranks_do(named, "waits", "wait"), node_fact(evidence.run, node),
+                                                  ranks_do(closed, "has", "have")));
             }
         }
     }
@@ -175,12 +174,13 @@ void add_states(const Evidence& evidence, std::vector<Finding>& findings) {
 // waits for whom.
 Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     const Evidence evidence(run, options);
-    Explained explained(evidence);
+    ToldSoFar told(evidence);
+    for (Finder* find : kFinders) {
+        find(evidence, told);
+    }
     Diagnosis diagnosis;
     std::vector<Finding>& findings = diagnosis.findings;
-    for (Finder* find : kFinders) {
-        find(evidence, explained, findings);
-    }
+    findings = std::move(told.findings);
     diagnosis.waiting = find_pending(evidence, findings);
     doubt_waits_of_ranks_that_skipped(findings);
     name_the_halted(run, diagnosis);

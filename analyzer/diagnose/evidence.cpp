@@ -11,7 +11,6 @@
 
 namespace titan::analyzer {
 
-// Nothing visible keeps the member from coming.
 bool Evidence::is_free(uint32_t node, const Absence& absence) const {
     if (absence.reason == AbsenceReason::kUnknown) {
         return false;
@@ -81,13 +80,37 @@ void Evidence::show_waits(const std::vector<uint32_t>& nodes, Finding& finding, 
     }
 }
 
-void Evidence::tell_cause(const std::vector<uint32_t>& nodes, Finding finding, Explained& explained,
-                          std::vector<Finding>& findings) const {
-    for (const uint32_t node : nodes) {
-        explained.nodes[node] = explained.is_cause[node] = true;
-    }
-    add_victims(nodes, finding);
+bool Evidence::may_be_one_communicator(const std::vector<uint32_t>& nodes) const {
+    const Communicator& first = run.communicators[graph.nodes[nodes.front()].communicator];
+    std::set<int32_t> places;
+    return nodes.size() > 1 && std::all_of(nodes.begin(), nodes.end(), [&](uint32_t index) {
+               const WaitNode& node = graph.nodes[index];
+               const Communicator& here = run.communicators[node.communicator];
+               return node.kind == WaitKind::kCreation && node.sequence == kNoSequence && node.finished.empty() &&
+                      here.name == first.name && here.size == first.size && here.size > 0 &&
+                      std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                          return waiter.member.row != kNoIndex && places.insert(run.member(waiter.member).rank).second;
+                      });
+           });
+}
+
+void ToldSoFar::add(Finding finding, const std::vector<uint32_t>& nodes) {
+    evidence_.add_victims(nodes, finding);
     findings.push_back(std::move(finding));
+}
+
+void ToldSoFar::add_cause(Finding finding, const std::vector<uint32_t>& nodes) {
+    for (const uint32_t node : nodes) {
+        is_cause[node] = true;
+    }
+    add(std::move(finding), nodes);
+}
+
+void ToldSoFar::explain(Finding finding, const std::vector<uint32_t>& nodes) {
+    for (const uint32_t node : nodes) {
+        explained[node] = true;
+    }
+    add_cause(std::move(finding), nodes);
 }
 
 }  // namespace titan::analyzer

@@ -1,4 +1,4 @@
-// Shared input of the finders (Evidence) and their shared marks (Explained).
+// Shared input of the finders (Evidence), and what they have told so far (ToldSoFar).
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,6 @@ class RankIndex {
     std::map<int, const Process*> by_rank;
 };
 
-struct Explained;
-
 // A run as matching and the wait-for graph see it. Made once.
 struct Evidence {
     Evidence(const Run& of, const DiagnoseOptions& with)
@@ -62,9 +60,6 @@ struct Evidence {
     const RankIndex process_of_rank;
 
     bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }
-    bool is_any_hang() const {
-        return std::any_of(hang_of.begin(), hang_of.end(), [](Hang hang) { return hang != Hang::kNone; });
-    }
     // When the first of its waiters came.
     int64_t since(uint32_t node) const;
     // The node with the earliest waiter; `nodes` is not empty.
@@ -95,25 +90,39 @@ struct Evidence {
     void add_victims(const std::vector<uint32_t>& nodes, Finding& finding) const;
     // All ranks left a record and are inside a call: none of them is on its way.
     bool all_are_held() const;
+    // These are creations of one name and size, no rank is in two of them, and no two ranks are the same member: they
+    // may be meant to be one.
+    bool may_be_one_communicator(const std::vector<uint32_t>& nodes) const;
     // The ranks that wait in these nodes.
     std::vector<int> ranks_in(const std::vector<uint32_t>& nodes) const;
     // Adds the waits in the first `most` of these nodes as evidence.
     void show_waits(const std::vector<uint32_t>& nodes, Finding& finding, size_t most = SIZE_MAX) const;
-    // Adds the finding as the cause of all waits in these nodes.
-    void tell_cause(const std::vector<uint32_t>& nodes, Finding finding, Explained& explained,
-                    std::vector<Finding>& findings) const;
 };
 
-// Marks what earlier finders have explained; later ones leave it alone.
-struct Explained {
-    explicit Explained(const Evidence& evidence)
-        : nodes(evidence.graph.nodes.size(), false), is_cause(evidence.graph.nodes.size(), false) {}
+// What the finders have found, and what that explains: later ones leave it alone.
+class ToldSoFar {
+  public:
+    explicit ToldSoFar(const Evidence& evidence)
+        : explained(evidence.graph.nodes.size(), false),
+          is_cause(evidence.graph.nodes.size(), false),
+          evidence_(evidence) {}
 
-    std::vector<bool> nodes;          // true: the reason for its waits is told
+    // Adds a finding: all who wait in these nodes, or behind them, are its victims.
+    void add(Finding finding, const std::vector<uint32_t>& nodes);
+    // The same, and the nodes are the cause of all that waits behind them.
+    void add_cause(Finding finding, const std::vector<uint32_t>& nodes);
+    // The same, and nothing else is to be told of the waits in these nodes.
+    void explain(Finding finding, const std::vector<uint32_t>& nodes);
+    bool is_told(uint32_t node) const { return explained[node] || is_cause[node]; }
+
+    std::vector<Finding> findings;
+    std::vector<bool> explained;      // index: node; the reason for its waits is told
     std::vector<bool> is_cause;       // index: node; the cause of an absence or a cycle
-    std::set<uint32_t> in_cycle;      // nodes
     std::set<uint32_t> skipped_in;    // components
     std::set<uint32_t> died_waiting;  // processes that died while they waited in a hang that is told
+
+  private:
+    const Evidence& evidence_;
 };
 
 // A member that is to blame, also where it has no record.

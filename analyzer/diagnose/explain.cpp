@@ -395,6 +395,21 @@ std::vector<int> waiting_ranks(const Run& run, const WaitNode& node) {
     return ranks;
 }
 
+Sentence ranks_do(const std::vector<int>& ranks, std::string_view one, std::string_view many) {
+    return phrase("{} {}", ranks_fact(ranks), ranks.size() == 1 ? one : many);
+}
+
+std::vector<int> absent_ranks(const WaitNode& node) {
+    std::vector<int> ranks;
+    for (const Absence& absence : node.absent) {
+        if (absence.global_rank >= 0) {
+            ranks.push_back(absence.global_rank);
+        }
+    }
+    sort_unique(ranks);
+    return ranks;
+}
+
 Sentence node_fact(const Run& run, const WaitNode& node) {
     const Communicator& communicator = run.communicators[node.communicator];
     switch (node.kind) {
@@ -530,11 +545,10 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const char* const equal =
         waiter_with_lost_arguments(node) != nullptr ? "arguments that are equal as far as recorded" : "equal arguments";
     if (node.kind == WaitKind::kCreation) {
-        finding.summary =
-            node.finished.empty()
-                ? phrase("{}, all members, are inside {}, which does not end", ranks_fact(waiting), what)
-                : phrase("{} {} inside {}, which does not end there; {} came out of it", ranks_fact(waiting),
-                         verb_form(waiting.size(), "is", "are"), what, ranks_fact(node.finished));
+        finding.summary = node.finished.empty()
+                              ? phrase("{}, all members, are inside {}, which does not end", ranks_fact(waiting), what)
+                              : phrase("{} inside {}, which does not end there; {} came out of it",
+                                       ranks_do(waiting, "is", "are"), what, ranks_fact(node.finished));
     } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {
         finding.summary =
             phrase("{}, all members, have started {} on the GPU with {}, and it does not finish: fabric or GPU",
@@ -552,10 +566,6 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
         finding.evidence.push_back(text);
     }
     add_device_evidence(run, node, finding);
-    if (node.device_unknown) {
-        finding.evidence.emplace_back(
-            "how far the GPUs are was not recorded on all members: that it is unfinished is inferred from the hosts");
-    }
 }
 
 }  // namespace titan::analyzer

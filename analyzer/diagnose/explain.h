@@ -26,6 +26,10 @@ Sentence waiting_fact(const Run& run, const WaitNode& node);
 // record itself shows, "for at least 5.5 s", or nothing.
 Sentence wait_length(const Run& run, const WaitNode& node);
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
+// "rank 3 waits", "ranks 1-2 wait".
+Sentence ranks_do(const std::vector<int>& ranks, std::string_view one, std::string_view many);
+// The ranks that are missing there, as far as their global ranks are known.
+std::vector<int> absent_ranks(const WaitNode& node);
 // "has not called it", "have not called it": why so many members are missing in a call.
 std::string_view words_of(AbsenceReason reason, size_t members);
 // Known global ranks as ranges, the rest by their rank in the communicator.
@@ -55,6 +59,8 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding);
 void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding);
 // Tells the ring from a rank on that the finding names.
 void begin_with_a_named_rank(Finding& finding);
+// "rank 3: all_reduce (...) was captured into graph 2, 3.1 s before its dump; no launch of that graph follows ...".
+Sentence capture_fact(const Process& process, int rank, const Entry& capture);
 void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding);
 // "rank 3 launched it last as its replay 11 of graph 2, 3.1 s before its dump", for a member that lags behind in
 // replays.

@@ -24,6 +24,15 @@ size_t captured_calls(const Process& process, uint32_t graph) {
 
 }  // namespace
 
+Sentence capture_fact(const Process& process, int rank, const Entry& capture) {
+    return phrase(
+        "{}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
+        "holds {}",
+        rank_fact(rank), op_text(capture.kind), arguments_text(capture), capture.graph,
+        duration_fact(process.now_ns - capture.entered_ns),
+        counted(captured_calls(process, capture.graph), "collective"));
+}
+
 void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding) {
     const Waiter* waiter = first_call(node);
     const std::vector<int> waiting = waiting_ranks(run, node);
@@ -36,9 +45,7 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
     const Entry* capture = find_capture(run, node, absences.front());
     const std::string graph = capture == nullptr || capture->graph == 0 ? std::string("a CUDA graph")
                                                                         : fmt::format("graph {}", capture->graph);
-    const std::string wait =
-        fmt::format("{} {} for {}", ranks_text(waiting), verb_form(waiting.size(), "waits", "wait"),
-                    duration_text(longest_wait_ns(node)));
+    const Sentence wait = phrase("{} for {}", ranks_do(waiting, "waits", "wait"), duration_fact(longest_wait_ns(node)));
     if (captured.size() > waiting.size() && !waiting.empty()) {
         // The few are called wrong, as everywhere.
         finding.summary = phrase("{} ran {} {} where {} captured it into a graph and did not launch that; {}",
@@ -54,12 +61,7 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
         if (entry == nullptr || finding.evidence.size() >= 5) {
             continue;
         }
-        const size_t calls = captured_calls(process, entry->graph);
-        finding.evidence.push_back(phrase(
-            "{}: {} ({}) was captured into graph {}, {} before its dump; no launch of that graph follows, and it "
-            "holds {}",
-            rank_fact(absence.global_rank), op_text(entry->kind), arguments_text(*entry), entry->graph,
-            duration_fact(process.now_ns - entry->entered_ns), counted(calls, "collective")));
+        finding.evidence.push_back(capture_fact(process, absence.global_rank, *entry));
     }
 }
 

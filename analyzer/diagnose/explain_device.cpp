@@ -68,29 +68,6 @@ const char* witness_text(const Process& process) {
                                                                     : "the event of its start has not completed";
 }
 
-void add_coverage_evidence(const Run& run, const Blocked& blocked, Finding& finding) {
-    const Process& process = run.process(blocked.member);
-    const StreamCoverage& coverage = process.streams_seen;
-    const int rank = run.member(blocked.member).global_rank;
-    const int64_t oldest =
-        blocked.ahead.work.empty() ? blocked.entry->entered_ns : process.work[blocked.ahead.work.front()].entered_ns;
-    if (coverage.recorded == 0) {
-        finding.evidence.push_back(
-            phrase("{}: kernels and copies are not recorded{}", rank_fact(rank),
-                   process.source.is_flight_recorder ? "" : " (TITANTRACE_CUDA, TITANTRACE_LAUNCHES)"));
-    } else if (coverage.sampled) {
-        finding.evidence.push_back(phrase(
-            "{}: only some of its kernels and copies were recorded, so others may be ahead: TITANTRACE_LAUNCHES=1 "
-            "records all",
-            rank_fact(rank)));
-    } else if (!coverage.complete_since(oldest - 1)) {
-        finding.evidence.push_back(
-            phrase("{}: {} older pieces of stream work were overwritten, so more may be ahead: raise "
-                   "TITANTRACE_STREAM_WORK",
-                   rank_fact(rank), grouped_digits(coverage.overwritten)));
-    }
-}
-
 void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& blocked, const BlockedBy& by,
                           Finding& finding) {
     const Process& process = run.process(blocked.member);
@@ -122,7 +99,6 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
                    "which kind a stream is was not recorded",
                    rank_fact(rank)));
     }
-    add_coverage_evidence(run, blocked, finding);
 }
 
 std::string channels_list(const std::vector<uint16_t>& channels) {
@@ -240,8 +216,8 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
                              node_fact(run, node), one ? "its stream" : "their streams",
                              blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
     if (!others.empty()) {
-        finding.summary += phrase("; {} {} for {}", ranks_fact(others), verb_form(others.size(), "waits", "wait"),
-                                  duration_fact(longest_wait_ns(node)));
+        finding.summary +=
+            phrase("; {} for {}", ranks_do(others, "waits", "wait"), duration_fact(longest_wait_ns(node)));
     }
     if (const Sentence waiting = waiting_fact(run, node); !waiting.empty()) {
         finding.evidence.push_back(waiting);

@@ -54,10 +54,10 @@ void note_dead_waiters(const Evidence& evidence, uint32_t index, Causes& causes)
 }
 
 // A wait behind a mismatch needs no other cause; a missing record there is chance.
-bool may_follow_a_mismatch(const Evidence& evidence, const Explained& explained, uint32_t index) {
+bool may_follow_a_mismatch(const Evidence& evidence, const ToldSoFar& told, uint32_t index) {
     const std::vector<bool> behind = may_be_behind(evidence.graph, index);
     for (uint32_t node = 0; node < behind.size(); ++node) {
-        if (behind[node] && explained.nodes[node]) {
+        if (behind[node] && told.explained[node]) {
             return true;
         }
     }
@@ -91,8 +91,8 @@ bool only_culprits_wait(const Evidence& evidence, const WaitNode& node) {
 
 // A rank that waits in a call, or a group of calls, on whose arguments two sides differ would have gone on but for
 // that: what its own past lets one expect yields to it.
-bool is_held_by_a_mismatch(const Evidence& evidence, const Explained& explained, const Absence& absence) {
-    const auto is_explained = [&](uint32_t node) { return explained.nodes[node]; };
+bool is_held_by_a_mismatch(const Evidence& evidence, const ToldSoFar& told, const Absence& absence) {
+    const auto is_explained = [&](uint32_t node) { return told.explained[node]; };
     return absence.by_prediction && std::any_of(absence.held_by.begin(), absence.held_by.end(), [&](uint32_t node) {
                const std::vector<uint32_t>& group = evidence.graph.together[node];
                return is_explained(node) || std::any_of(group.begin(), group.end(), is_explained);
@@ -125,7 +125,7 @@ std::vector<uint32_t> nodes_of_the_living(const Evidence& evidence, const Causes
 }
 
 // A rank that died while it waited in a hang is not what the hang waits for.
-void leave_out_deaths_in_a_hang(const Evidence& evidence, Explained& explained, Causes& causes) {
+void leave_out_deaths_in_a_hang(const Evidence& evidence, ToldSoFar& told, Causes& causes) {
     const std::vector<uint32_t> behind = nodes_behind(evidence.graph, nodes_of_the_living(evidence, causes));
     const std::set<uint32_t> hung(behind.begin(), behind.end());
     std::map<uint32_t, bool> all_hung;  // key: process; of the nodes that it waits in
@@ -140,7 +140,7 @@ void leave_out_deaths_in_a_hang(const Evidence& evidence, Explained& explained, 
         const auto waits = all_hung.find(process);
         const bool in_a_hang = is_death(evidence, one.second) && waits != all_hung.end() && waits->second;
         if (in_a_hang) {
-            explained.died_waiting.insert(process);
+            told.died_waiting.insert(process);
         }
         return in_a_hang;
     });
@@ -296,8 +296,7 @@ bool are_idle_together(const Evidence& evidence, const Causes& causes) {
     return causes.size() >= kLeastRanks && places.size() > 1 && last_ns - first_ns < kTogetherNs;
 }
 
-void report_idle_together(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
-                          const Causes& causes) {
+void report_idle_together(const Evidence& evidence, ToldSoFar& told, const Causes& causes) {
     std::vector<uint32_t> nodes;
     std::vector<int> ranks;
     for (const auto& [key, cause] : causes) {
@@ -314,13 +313,9 @@ void report_idle_together(const Evidence& evidence, Explained& explained, std::v
         "recorded, such as the creation of a communicator, new_group or a store barrier, and one of them may not have "
         "come to it",
         ranks_fact(finding.ranks));
-    for (const uint32_t node : nodes) {
-        explained.is_cause[node] = true;
-    }
     evidence.show_waits(nodes, finding);
     depends_on<Unknown::kHostUnseen>(finding, ranks_fact(finding.ranks));
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    told.add_cause(std::move(finding), nodes);
 }
 
 // Neither votes nor earlier steps tell whether one rank skipped a call or the other made one too many.
@@ -383,19 +378,17 @@ void name_the_fewer(const Evidence& evidence, const WaitNode& node, Finding& fin
     }
     const Sentence others = ranks_fact(finding.ranks);
     if (instead->have_left) {
-        finding.summary = phrase("{} {} in {} alone: {} exited with status 0 without it", ranks_fact(waiting),
-                                 verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node), others);
+        finding.summary = phrase("{} in {} alone: {} exited with status 0 without it",
+                                 ranks_do(waiting, "waits", "wait"), node_fact(evidence.run, node), others);
         depends_on<Unknown::kEndedBefore>(finding, others);
     } else if (are_fewer) {
-        finding.summary = phrase("{} {} gone on to {}, while {} wait in {}: {}", ranks_fact(waiting),
-                                 verb_form(waiting.size(), "has", "have"), node_fact(evidence.run, node), others,
-                                 instead->wait, instead->place);
+        finding.summary = phrase("{} gone on to {}, while {} wait in {}: {}", ranks_do(waiting, "has", "have"),
+                                 node_fact(evidence.run, node), others, instead->wait, instead->place);
         // A single one is all that they can wait for.
         doubt<Unknown::kGroupOutside>(finding, waiting.size() > 1, ranks_fact(waiting));
     } else {
-        finding.evidence.push_back(phrase("{} {} in {} for one of {}", others,
-                                          verb_form(finding.ranks.size(), "waits", "wait"), instead->wait,
-                                          ranks_fact(waiting)));
+        finding.evidence.push_back(phrase("{} in {} for one of {}", ranks_do(finding.ranks, "waits", "wait"),
+                                          instead->wait, ranks_fact(waiting)));
         depends_on<Unknown::kGroupOutside>(finding, ranks_fact(waiting));
     }
     if (are_fewer) {
@@ -417,9 +410,9 @@ void show_creations(const Evidence& evidence, Finding& finding) {
     }
 }
 
-void report_causes(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings, Causes& causes) {
+void report_causes(const Evidence& evidence, ToldSoFar& told, Causes& causes) {
     if (are_idle_together(evidence, causes)) {
-        report_idle_together(evidence, explained, findings, causes);
+        report_idle_together(evidence, told, causes);
         return;
     }
     // A rank whose record proves that it is missing is the better suspect than one without a record.
@@ -465,7 +458,6 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
             show_creations(evidence, finding);
         }
         for (const uint32_t node : nodes) {
-            explained.is_cause[node] = true;
             if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]);
                 node != primary && !waiting.empty()) {
                 finding.evidence.push_back(phrase("also: {}", waiting));
@@ -482,29 +474,28 @@ void report_causes(const Evidence& evidence, Explained& explained, std::vector<F
         if (proven && culprits.absences.front().reason == AbsenceReason::kUnknown) {
             finding.confidence = Confidence::kPossible;
         }
-        evidence.add_victims({nodes.begin(), nodes.end()}, finding);
-        findings.push_back(std::move(finding));
+        told.add_cause(std::move(finding), {nodes.begin(), nodes.end()});
     }
 }
 
 }  // namespace
 
-void find_absences(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_absences(const Evidence& evidence, ToldSoFar& told) {
     Causes causes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];
-        if (!evidence.hangs(index) || explained.nodes[index] || only_culprits_wait(evidence, node)) {
+        if (!evidence.hangs(index) || told.explained[index] || only_culprits_wait(evidence, node)) {
             continue;
         }
         const size_t before = causes.size();
         bool any = false;
         for (const Absence& absence : node.absent) {
             if (evidence.is_free(index, absence) && !is_covered_by_mismatch(evidence, node, absence) &&
-                !is_held_by_a_mismatch(evidence, explained, absence)) {
+                !is_held_by_a_mismatch(evidence, told, absence)) {
                 note(evidence, absence, index, causes);
                 any = true;
                 if (absence.moved_on && !absence.held_by.empty()) {
-                    explained.skipped_in.insert(evidence.components[index]);
+                    told.skipped_in.insert(evidence.components[index]);
                 }
             }
         }
@@ -512,14 +503,14 @@ void find_absences(const Evidence& evidence, Explained& explained, std::vector<F
         any |= causes.size() != before;
         // Members without a record are suspects only where nobody else explains the wait.
         if (!any && evidence.graph.edges_of[index].empty() && node.blocked.empty() &&
-            !may_follow_a_mismatch(evidence, explained, index)) {
+            !may_follow_a_mismatch(evidence, told, index)) {
             for (const Absence& absence : node.absent) {
                 note(evidence, absence, index, causes);
             }
         }
     }
-    leave_out_deaths_in_a_hang(evidence, explained, causes);
-    report_causes(evidence, explained, findings, causes);
+    leave_out_deaths_in_a_hang(evidence, told, causes);
+    report_causes(evidence, told, causes);
 }
 
 }  // namespace titan::analyzer

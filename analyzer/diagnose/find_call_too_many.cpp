@@ -43,11 +43,7 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
     const WaitNode& node = evidence.graph.nodes[index];
     Finding finding = evidence.finding_at(FindingKind::kOpMismatch, index);
     const int rank = evidence.run.member(node.waiting.front().member).global_rank;
-    std::vector<int> others;
-    for (const Absence& absence : node.absent) {
-        others.push_back(absence.global_rank);
-    }
-    sort_unique(others);
+    const Sentence others = ranks_fact(absent_ranks(node));
     const uint8_t first = evidence.run.process(node.waiting.front().member).sees.first_number;
     finding.ranks = {rank};
     const Sentence length = wait_length(evidence.run, node);
@@ -55,20 +51,20 @@ Finding finding_of(const Evidence& evidence, uint32_t index) {
         "{} is one call ahead: it waits in {}{}{} and has made {} calls there, where {}, all other members, have made "
         "{} and are idle",
         rank_fact(rank), node_fact(evidence.run, node), length.empty() ? "" : " ", length, node.sequence + 1 - first,
-        ranks_fact(others), node.sequence - first);
+        others, node.sequence - first);
     evidence.show_waits({index}, finding);
-    depends_on<Unknown::kOwedCall>(finding, ranks_fact(others), rank_fact(rank));
+    depends_on<Unknown::kOwedCall>(finding, others, rank_fact(rank));
     return finding;
 }
 
 }  // namespace
 
-void find_call_too_many(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_call_too_many(const Evidence& evidence, ToldSoFar& told) {
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        if (explained.nodes[index] || !is_one_ahead(evidence, index)) {
+        if (told.explained[index] || !is_one_ahead(evidence, index)) {
             continue;
         }
-        evidence.tell_cause({index}, finding_of(evidence, index), explained, findings);
+        told.explain(finding_of(evidence, index), {index});
     }
 }
 

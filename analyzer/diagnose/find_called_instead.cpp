@@ -204,15 +204,15 @@ Finding finding_of_halves(const Evidence& evidence, uint32_t made, uint32_t othe
 
 }  // namespace
 
-void find_called_instead(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_called_instead(const Evidence& evidence, ToldSoFar& told) {
     for (uint32_t made = 0; made < evidence.graph.nodes.size(); ++made) {
-        const bool is_open = !explained.nodes[made] && is_met_by_nobody(evidence, made);
+        const bool is_open = !told.explained[made] && is_met_by_nobody(evidence, made);
         const uint32_t owed = is_open ? owed_instead(evidence, made) : kNoIndex;
         const uint32_t half = is_open && owed == kNoIndex ? half_elsewhere(evidence, made) : kNoIndex;
         if (owed != kNoIndex) {
-            evidence.tell_cause({made, owed}, finding_of(evidence, made, owed), explained, findings);
+            told.explain(finding_of(evidence, made, owed), {made, owed});
         } else if (half != kNoIndex) {
-            evidence.tell_cause({made, half}, finding_of_halves(evidence, made, half), explained, findings);
+            told.explain(finding_of_halves(evidence, made, half), {made, half});
         }
     }
 }

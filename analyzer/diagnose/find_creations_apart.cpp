@@ -7,7 +7,6 @@
 
 #include "explain.h"
 #include "host/words.h"
-#include "ids_apart.h"
 #include "run_text.h"
 #include "unknowns.h"
 
@@ -22,7 +21,7 @@ bool lacks_somebody(const WaitNode& node) {
 }
 
 // Creations that lack somebody unknown, and those whose missing members are in one of these.
-std::vector<uint32_t> creations_apart(const Evidence& evidence, const Explained& explained) {
+std::vector<uint32_t> creations_apart(const Evidence& evidence, const ToldSoFar& told) {
     std::vector<uint32_t> nodes;
     const auto is_known = [&](uint32_t node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
     for (bool more = true; more;) {
@@ -33,7 +32,7 @@ std::vector<uint32_t> creations_apart(const Evidence& evidence, const Explained&
                 return std::any_of(absence.held_by.begin(), absence.held_by.end(), is_known);
             });
             const bool creates = node.kind == WaitKind::kCreation && node.sequence == kNoSequence;
-            if (creates && !explained.nodes[index] && !is_known(index) && (lacks_somebody(node) || follows)) {
+            if (creates && !told.explained[index] && !is_known(index) && (lacks_somebody(node) || follows)) {
                 nodes.push_back(index);
                 more = true;
             }
@@ -45,8 +44,8 @@ std::vector<uint32_t> creations_apart(const Evidence& evidence, const Explained&
 
 }  // namespace
 
-void find_creations_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    const std::vector<uint32_t> nodes = creations_apart(evidence, explained);
+void find_creations_apart(const Evidence& evidence, ToldSoFar& told) {
+    const std::vector<uint32_t> nodes = creations_apart(evidence, told);
     std::set<uint32_t> processes;
     bool hangs = false;
     for (const uint32_t index : nodes) {
@@ -56,7 +55,7 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
         }
     }
     if (nodes.size() < 2 || processes.size() < 2 || !hangs || !evidence.all_are_held() ||
-        may_be_one_communicator(evidence, nodes)) {
+        evidence.may_be_one_communicator(nodes)) {
         return;
     }
     const uint32_t oldest = evidence.oldest_of(nodes);
@@ -69,7 +68,7 @@ void find_creations_apart(const Evidence& evidence, Explained& explained, std::v
         "those who are missing in one are in another: they create them in orders that wait for each other",
         ranks_fact(finding.ranks), nodes.size());
     depends_on(finding, Unknown::kCreatedFor);
-    evidence.tell_cause(nodes, std::move(finding), explained, findings);
+    told.explain(std::move(finding), nodes);
 }
 
 }  // namespace titan::analyzer

@@ -15,7 +15,6 @@
 #include "causes.h"
 #include "explain.h"
 #include "host/words.h"
-#include "ids_apart.h"
 #include "later_step.h"
 #include "layout.h"
 #include "skipped_call.h"
@@ -86,15 +85,6 @@ bool is_whole_stage(const Run& run, const std::vector<int>& ranks) {
     return stage >= 0 &&
            std::ranges::all_of(ranks, [&](int rank) { return rank >= 0 && stage_of(run, rank) == stage; }) &&
            static_cast<size_t>(std::ranges::count_if(run.processes, of_stage)) == ranks.size();
-}
-
-std::vector<int> absent_ranks(const WaitNode& node) {
-    std::vector<int> ranks;
-    for (const Absence& absence : node.absent) {
-        ranks.push_back(absence.global_rank);
-    }
-    sort_unique(ranks);
-    return ranks;
 }
 
 // The only call of a ring that others come to as well: a creation; or else a collective among sends and receives, which
@@ -372,8 +362,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
         undecided = doubt_pairs(evidence, cycle, deviating, finding);
     } else if (!by_vote && unique && smallest * 2 < all.size()) {
         finding.ranks = fewest;
-        finding.evidence.push_back(
-            phrase("{} {} the order of the minority", ranks_fact(fewest), verb_form(fewest.size(), "has", "have")));
+        finding.evidence.push_back(phrase("{} the order of the minority", ranks_do(fewest, "has", "have")));
     } else if (!by_vote && !deviating.empty() && deviating.size() < all.size()) {
         finding.ranks = deviating;
         doubt_culprits_of_cycle(evidence.run, all, true, finding);
@@ -391,15 +380,11 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
     }
 }
 
-void tell_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
-                const std::vector<uint32_t>& nodes, Finding finding) {
+void tell_cycle(const Evidence& evidence, ToldSoFar& told, const std::vector<uint32_t>& nodes, Finding finding) {
     for (const uint32_t node : nodes) {
         doubt_guesses(evidence.run, evidence.graph.nodes[node], finding);
-        explained.in_cycle.insert(node);
-        explained.is_cause[node] = true;
     }
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    told.add_cause(std::move(finding), nodes);
 }
 
 // A pair that never exchanged anything, among pairs that did again and again: the message may go to the wrong rank.
@@ -415,8 +400,7 @@ void doubt_first_message(const Evidence& evidence, const std::vector<Edge>& cycl
     }
 }
 
-void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
-               const std::vector<uint32_t>& nodes) {
+void add_cycle(const Evidence& evidence, ToldSoFar& told, const std::vector<uint32_t>& nodes) {
     const uint32_t oldest = evidence.oldest_of(nodes);
     const std::vector<Edge> cycle = shortest_cycle(evidence.graph, evidence.components, oldest);
     if (cycle.empty()) {
@@ -438,7 +422,7 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
         finding.next = "create and split communicators on every rank in the same order, and as often";
     }
     doubt<Unknown::kNamesOfCreations>(
-        finding, finding.confidence == Confidence::kCertain && may_be_one_communicator(evidence, nodes));
+        finding, finding.confidence == Confidence::kCertain && evidence.may_be_one_communicator(nodes));
     for (const Edge& edge : cycle) {
         const bool guessed =
             edge.via.row == kNoIndex &&
@@ -447,14 +431,14 @@ void add_cycle(const Evidence& evidence, Explained& explained, std::vector<Findi
                                        rank_fact(evidence.run.processes[edge.via.process].rank));
     }
     doubt_first_message(evidence, cycle, finding);
-    tell_cycle(evidence, explained, findings, nodes, std::move(finding));
+    tell_cycle(evidence, told, nodes, std::move(finding));
 }
 
 // Ranks that issued the first of two calls first, and ranks that issued the second first.
 using Orders = std::array<std::vector<MemberRef>, 2>;
 
-void add_crossing(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
-                  const std::array<uint32_t, 2>& nodes, const Orders& first_in) {
+void add_crossing(const Evidence& evidence, ToldSoFar& told, const std::array<uint32_t, 2>& nodes,
+                  const Orders& first_in) {
     const std::vector<uint32_t> both(nodes.begin(), nodes.end());
     std::vector<Edge> cycle;
     std::vector<std::vector<int>> held;  // who has one call first is what the other call waits for
@@ -474,14 +458,14 @@ void add_crossing(const Evidence& evidence, Explained& explained, std::vector<Fi
     depends_on(finding, evidence.run.process(first_in[0].front()).sees.streams ? Unknown::kWaitsOfStreams
                                                                                : Unknown::kStreamsOfCalls);
     choose_culprits(evidence, cycle, held, both, finding);
-    tell_cycle(evidence, explained, findings, both, std::move(finding));
+    tell_cycle(evidence, told, both, std::move(finding));
 }
 
 // A call that all have issued.
-bool may_cross(const Evidence& evidence, const Explained& explained, uint32_t index) {
+bool may_cross(const Evidence& evidence, const ToldSoFar& told, uint32_t index) {
     const WaitNode& node = evidence.graph.nodes[index];
     return node.kind != WaitKind::kCreation && evidence.hang_of[index] == Hang::kByTime && node.absent.empty() &&
-           !explained.nodes[index] && !explained.in_cycle.contains(index);
+           !told.is_told(index);
 }
 
 // Nothing shows whether the call waits for others of its process. Messages may run side by side, unless their GPU shows
@@ -492,14 +476,14 @@ bool may_wait_for_others_of(const Process& process, const WaitNode& node, const 
                                        (node.kind == WaitKind::kCollective || call.device != DeviceState::kUnknown);
 }
 
-void find_crossings(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_crossings(const Evidence& evidence, ToldSoFar& told) {
     std::map<uint32_t, std::map<uint32_t, const Waiter*>> calls;  // process -> node
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
             if (waiter.entry != nullptr &&
                 may_wait_for_others_of(evidence.run.process(waiter.member), evidence.graph.nodes[index],
                                        *waiter.entry) &&
-                may_cross(evidence, explained, index)) {
+                may_cross(evidence, told, index)) {
                 calls[waiter.member.process].try_emplace(index, &waiter);
             }
         }
@@ -517,30 +501,29 @@ void find_crossings(const Evidence& evidence, Explained& explained, std::vector<
         }
     }
     for (const auto& [nodes, orders] : pairs) {
-        if (!orders[0].empty() && !orders[1].empty() && !explained.in_cycle.contains(nodes[0]) &&
-            !explained.in_cycle.contains(nodes[1])) {
-            add_crossing(evidence, explained, findings, nodes, orders);
+        if (!orders[0].empty() && !orders[1].empty() && !told.is_cause[nodes[0]] && !told.is_cause[nodes[1]]) {
+            add_crossing(evidence, told, nodes, orders);
         }
     }
 }
 
 }  // namespace
 
-void find_cycles(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_cycles(const Evidence& evidence, ToldSoFar& told) {
     std::map<uint32_t, std::vector<uint32_t>> members;
     for (uint32_t node = 0; node < evidence.graph.nodes.size(); ++node) {
         members[evidence.components[node]].push_back(node);
     }
     for (const auto& [component, nodes] : members) {
         const bool reported =
-            std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return explained.nodes[node]; });
+            std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return told.explained[node]; });
         const bool hangs = std::any_of(nodes.begin(), nodes.end(),
                                        [&](uint32_t node) { return evidence.hang_of[node] == Hang::kByTime; });
-        if (nodes.size() > 1 && hangs && !reported && !explained.skipped_in.contains(component)) {
-            add_cycle(evidence, explained, findings, nodes);
+        if (nodes.size() > 1 && hangs && !reported && !told.skipped_in.contains(component)) {
+            add_cycle(evidence, told, nodes);
         }
     }
-    find_crossings(evidence, explained, findings);
+    find_crossings(evidence, told);
 }
 
 }  // namespace titan::analyzer

@@ -67,10 +67,7 @@ void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismat
         ranks_fact(finding.ranks), call_fact(evidence.run, mismatch.communicator, right->kind, mismatch.sequence),
         capture->graph, ranks_fact({evidence.run.member(reporter).global_rank}));
     finding.evidence.push_back(
-        phrase("{}: {} ({}) was captured into graph {}, {} before its dump; no launch "
-               "of that graph follows",
-               rank_fact(evidence.run.member(mismatch.culprits.front()).global_rank), op_text(capture->kind),
-               arguments_text(*capture), capture->graph, duration_fact(process.now_ns - capture->entered_ns)));
+        capture_fact(process, evidence.run.member(mismatch.culprits.front()).global_rank, *capture));
 }
 
 // If rings lost unfinished calls, no waiter is visible. Then we accept that nobody finished the call.
@@ -103,7 +100,7 @@ bool is_behind(const Evidence& evidence, const Waiter& waiter, const Mismatch& m
 
 // A mismatch that is ahead of what waits, on the same streams, and not known to be survived, is why it waits.
 // `of_mismatches`: one for each, in their order.
-void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, std::vector<Finding>& of_mismatches) {
+void lead_with_mismatches_ahead(const Evidence& evidence, ToldSoFar& told, std::vector<Finding>& of_mismatches) {
     for (size_t i = 0; i < evidence.mismatches.size(); ++i) {
         Finding& finding = of_mismatches[i];
         if (finding.hangs || finding.confidence == Confidence::kPossible) {
@@ -112,7 +109,7 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
         std::vector<uint32_t> nodes;
         for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
             const WaitNode& node = evidence.graph.nodes[index];
-            if (evidence.hangs(index) && !explained.nodes[index] && node.device_unknown && node.absent.empty() &&
+            if (evidence.hangs(index) && !told.explained[index] && node.device_unknown && node.absent.empty() &&
                 std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
                     return is_behind(evidence, waiter, evidence.mismatches[i]);
                 })) {
@@ -126,7 +123,7 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
         finding.evidence.emplace_back(
             "it is ahead on the streams of the ranks that wait, and whether the GPUs got past it is not recorded");
         for (const uint32_t node : nodes) {
-            explained.nodes[node] = true;
+            told.explained[node] = true;
         }
         evidence.show_waits(nodes, finding);
         evidence.add_victims(nodes, finding);
@@ -135,7 +132,7 @@ void lead_with_mismatches_ahead(const Evidence& evidence, Explained& explained, 
 
 }  // namespace
 
-void find_disagreements(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_disagreements(const Evidence& evidence, ToldSoFar& told) {
     std::vector<Finding> of_mismatches;
     for (const Mismatch& mismatch : evidence.mismatches) {
         Finding& finding = of_mismatches.emplace_back();
@@ -164,7 +161,7 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
         explain_doubt(evidence.run, mismatch, finding);
         const std::vector<uint32_t> nodes = nodes_explained_by(evidence, mismatch);
         for (const uint32_t node : nodes) {
-            explained.nodes[node] = true;
+            told.explained[node] = true;
         }
         evidence.show_waits(nodes, finding);
         evidence.add_victims(nodes, finding);
@@ -174,12 +171,12 @@ void find_disagreements(const Evidence& evidence, Explained& explained, std::vec
             depends_on(finding, Unknown::kLostCauses);
         }
     }
-    lead_with_mismatches_ahead(evidence, explained, of_mismatches);
+    lead_with_mismatches_ahead(evidence, told, of_mismatches);
     for (Finding& finding : of_mismatches) {
         if (!finding.hangs) {
             finding.evidence.emplace_back("no rank hangs in it, but the results are wrong");
         }
-        findings.push_back(std::move(finding));
+        told.findings.push_back(std::move(finding));
     }
 }
 

@@ -46,11 +46,11 @@ std::vector<const Process*> missing_that_wait(const Evidence& evidence, uint32_t
 
 }  // namespace
 
-void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_gil_held(const Evidence& evidence, ToldSoFar& told) {
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];
         const Process* const holder =
-            explained.nodes[index] || !evidence.hangs(index) ? nullptr : holder_among(evidence, node);
+            told.explained[index] || !evidence.hangs(index) ? nullptr : holder_among(evidence, node);
         const std::vector<const Process*> missing =
             holder == nullptr ? std::vector<const Process*>() : missing_that_wait(evidence, index);
         if (missing.empty()) {
@@ -69,7 +69,7 @@ void find_gil_held(const Evidence& evidence, Explained& explained, std::vector<F
         finding.evidence.push_back(gil_fact(*holder, *gil_holder(*holder)));
         evidence.show_waits({index}, finding);
         depends_on<Unknown::kPythonAnswer>(finding, rank_fact(holder->rank), ranks_fact(ranks));
-        evidence.tell_cause({index}, std::move(finding), explained, findings);
+        told.explain(std::move(finding), {index});
     }
 }
 

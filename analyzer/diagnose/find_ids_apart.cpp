@@ -5,30 +5,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "explain.h"
 #include "host/words.h"
-#include "ids_apart.h"
 #include "unknowns.h"
 
 namespace titan::analyzer {
-
-bool may_be_one_communicator(const Evidence& evidence, const std::vector<uint32_t>& nodes) {
-    const Run& run = evidence.run;
-    const Communicator& first = run.communicators[evidence.graph.nodes[nodes.front()].communicator];
-    std::set<int32_t> places;
-    return nodes.size() > 1 && std::all_of(nodes.begin(), nodes.end(), [&](uint32_t index) {
-               const WaitNode& node = evidence.graph.nodes[index];
-               const Communicator& here = run.communicators[node.communicator];
-               return node.kind == WaitKind::kCreation && node.sequence == kNoSequence && node.finished.empty() &&
-                      here.name == first.name && here.size == first.size && here.size > 0 &&
-                      std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-                          return waiter.member.row != kNoIndex && places.insert(run.member(waiter.member).rank).second;
-                      });
-           });
-}
-
 namespace {
 
 bool has_rank_0(const Run& run, const WaitNode& node) {
@@ -36,8 +18,7 @@ bool has_rank_0(const Run& run, const WaitNode& node) {
                        [&](const Waiter& waiter) { return run.member(waiter.member).rank == 0; });
 }
 
-void add_ids_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings,
-                   const std::vector<uint32_t>& nodes) {
+void add_ids_apart(const Evidence& evidence, ToldSoFar& told, const std::vector<uint32_t>& nodes) {
     const Run& run = evidence.run;
     const auto maker = std::find_if(nodes.begin(), nodes.end(),
                                     [&](uint32_t node) { return has_rank_0(run, evidence.graph.nodes[node]); });
@@ -57,22 +38,22 @@ void add_ids_apart(const Evidence& evidence, Explained& explained, std::vector<F
     finding.summary =
         phrase("{} never ends: it is made by{}", node_fact(run, evidence.graph.nodes[nodes.front()]), sides);
     depends_on(finding, Unknown::kOriginOfIds);
-    evidence.tell_cause(nodes, std::move(finding), explained, findings);
+    told.explain(std::move(finding), nodes);
 }
 
 }  // namespace
 
-void find_ids_apart(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_ids_apart(const Evidence& evidence, ToldSoFar& told) {
     std::map<uint32_t, std::vector<uint32_t>> components;
     for (uint32_t node = 0; node < evidence.graph.nodes.size(); ++node) {
-        if (evidence.hang_of[node] == Hang::kByTime && !explained.nodes[node]) {
+        if (evidence.hang_of[node] == Hang::kByTime && !told.explained[node]) {
             components[evidence.components[node]].push_back(node);
         }
     }
     for (const auto& [component, nodes] : components) {
         const Communicator& communicator = evidence.run.communicators[evidence.graph.nodes[nodes.front()].communicator];
-        if (!communicator.name.empty() && may_be_one_communicator(evidence, nodes)) {
-            add_ids_apart(evidence, explained, findings, nodes);
+        if (!communicator.name.empty() && evidence.may_be_one_communicator(nodes)) {
+            add_ids_apart(evidence, told, nodes);
         }
     }
 }

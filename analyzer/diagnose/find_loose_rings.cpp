@@ -38,8 +38,7 @@ std::vector<int> missing_in(const WaitNode& node) {
     return ranks;
 }
 
-void tell_ring(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings, uint32_t index,
-               const std::vector<uint32_t>& ring) {
+void tell_ring(const Evidence& evidence, ToldSoFar& told, uint32_t index, const std::vector<uint32_t>& ring) {
     const WaitNode& node = evidence.graph.nodes[index];
     const bool is_pair = node.kind == WaitKind::kPointToPoint;
     Finding finding = evidence.finding_at(is_pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived, index);
@@ -49,10 +48,9 @@ void tell_ring(const Evidence& evidence, Explained& explained, std::vector<Findi
     finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
     sort_unique(finding.ranks);
     finding.waiting = waiting;
-    finding.summary =
-        phrase("{} {} in {} for {}, which {} for {} in a call that {} made later", ranks_fact(waiting),
-               verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node), ranks_fact(missing),
-               verb_form(missing.size(), "waits", "wait"), ranks_fact(waiting), ranks_fact(waiting));
+    finding.summary = phrase("{} in {} for {}, which {} for {} in a call that {} made later",
+                             ranks_do(waiting, "waits", "wait"), node_fact(evidence.run, node), ranks_fact(missing),
+                             verb_form(missing.size(), "waits", "wait"), ranks_fact(waiting), ranks_fact(waiting));
     depends_on(finding, Unknown::kStreamsOfCalls);
     if (!break_tie(evidence, ring, finding)) {
         finding.confidence = Confidence::kPossible;
@@ -63,22 +61,20 @@ void tell_ring(const Evidence& evidence, Explained& explained, std::vector<Findi
     }
     evidence.show_waits(ring, finding);
     doubt_guesses(evidence.run, node, finding);
-    evidence.tell_cause(ring, std::move(finding), explained, findings);
+    told.explain(std::move(finding), ring);
 }
 
 }  // namespace
 
-void find_loose_rings(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    const auto is_told = [&](uint32_t node) {
-        return explained.nodes[node] || explained.is_cause[node] || explained.in_cycle.contains(node);
-    };
+void find_loose_rings(const Evidence& evidence, ToldSoFar& told) {
+    const auto is_told = [&](uint32_t node) { return told.is_told(node); };
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         if (!evidence.hangs(index) || is_told(index) || missing_in(evidence.graph.nodes[index]).empty()) {
             continue;
         }
         const std::vector<uint32_t> ring = ring_of(evidence.graph, index);
         if (!ring.empty() && std::none_of(ring.begin(), ring.end(), is_told)) {
-            tell_ring(evidence, explained, findings, index, ring);
+            tell_ring(evidence, told, index, ring);
         }
     }
 }

@@ -29,11 +29,11 @@ bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRe
 
 }  // namespace
 
-void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_odd_waiters(const Evidence& evidence, ToldSoFar& told) {
     std::map<uint32_t, std::vector<std::pair<uint32_t, const Absence*>>>
         odd;  // waiter's process -> node, who is absent
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        if (evidence.hang_of[index] != Hang::kByTime || explained.nodes[index]) {
+        if (evidence.hang_of[index] != Hang::kByTime || told.explained[index]) {
             continue;
         }
         for (const Absence& absence : evidence.graph.nodes[index].absent) {
@@ -91,7 +91,7 @@ void find_odd_waiters(const Evidence& evidence, Explained& explained, std::vecto
         }
         evidence.show_waits(nodes, finding);
         depends_on<Unknown::kSkippedOrRepeated>(finding, waiter.global_rank);
-        evidence.tell_cause(nodes, std::move(finding), explained, findings);
+        told.explain(std::move(finding), nodes);
     }
 }
 

@@ -76,16 +76,14 @@ const Waiter* only_odd_work(const Evidence& evidence, const WaitNode& node, std:
 
 }  // namespace
 
-// Work that one rank alone handed to its stream ahead of the call that all wait in is a possible cause.
-void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_odd_work(const Evidence& evidence, ToldSoFar& told) {
     const bool unseen = std::any_of(evidence.graph.nodes.begin(), evidence.graph.nodes.end(),
                                     [](const WaitNode& node) { return node.device_unknown; });
-    for (const uint32_t index : unseen ? first_stuck_nodes(evidence, explained) : std::vector<uint32_t>{}) {
+    for (const uint32_t index : unseen ? first_stuck_nodes(evidence, told) : std::vector<uint32_t>{}) {
         const WaitNode& node = evidence.graph.nodes[index];
         std::vector<uint32_t> odd;
-        const Waiter* waiter = node.device_unknown && all_arrived(evidence, explained, index)
-                                   ? only_odd_work(evidence, node, odd)
-                                   : nullptr;
+        const Waiter* waiter =
+            node.device_unknown && all_arrived(evidence, told, index) ? only_odd_work(evidence, node, odd) : nullptr;
         if (waiter == nullptr) {
             continue;
         }
@@ -106,9 +104,7 @@ void find_odd_work(const Evidence& evidence, Explained& explained, std::vector<F
             "the other {} members handed nothing like it to their streams, and no rank is known to have run it before",
             node.waiting.size() - 1));
         depends_on(finding, Unknown::kStreamsUnseen);
-        explained.is_cause[index] = true;
-        evidence.add_victims({index}, finding);
-        findings.push_back(std::move(finding));
+        told.add_cause(std::move(finding), {index});
     }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "explain.h"
 #include "host/words.h"
 #include "rank_state.h"
 #include "refused_calls.h"
@@ -16,7 +17,7 @@ namespace titan::analyzer {
 namespace {
 
 // Only a witness knows of it, so what it was to do is not known.
-void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findings, int rank) {
+void add_unrecorded_death(const Evidence& evidence, ToldSoFar& told, int rank) {
     Finding finding;
     finding.kind = FindingKind::kRankDead;
     finding.ranks = {rank};
@@ -29,7 +30,7 @@ void add_unrecorded_death(const Evidence& evidence, std::vector<Finding>& findin
     doubt<Unknown::kEndOrder>(finding, witnessed_first(evidence.run) != rank);
     const Testimony* end = witnessed_end(evidence.run, rank);
     doubt<Unknown::kRankOfTask>(finding, end != nullptr && end->rank_by_task, rank, rank_fact(rank));
-    findings.push_back(std::move(finding));
+    told.findings.push_back(std::move(finding));
 }
 
 bool is_in_a_call(const Process& process) {
@@ -49,12 +50,12 @@ std::set<int> dead_ranks_in(const std::vector<Finding>& findings) {
 }
 
 // They had called what the others wait in, and it is told whom that waits for.
-void add_deaths_in_a_hang(const Evidence& evidence, const Explained& explained, std::vector<Finding>& findings) {
+void add_deaths_in_a_hang(const Evidence& evidence, ToldSoFar& told) {
     Finding finding;
     finding.kind = FindingKind::kRankDead;
     finding.hangs = false;
     finding.since_ns = INT64_MAX;
-    for (const uint32_t index : explained.died_waiting) {
+    for (const uint32_t index : told.died_waiting) {
         const Process& process = evidence.run.processes[index];
         finding.ranks.push_back(process.rank);
         finding.since_ns = std::min(finding.since_ns, process.now_ns);
@@ -70,7 +71,7 @@ void add_deaths_in_a_hang(const Evidence& evidence, const Explained& explained, 
     finding.summary =
         phrase("{} {} dead, too: {} while {} waited as the others do", ranks_fact(finding.ranks), one ? "is" : "are",
                one ? "its process ended" : "their processes ended", one ? "it" : "they");
-    findings.push_back(std::move(finding));
+    told.findings.push_back(std::move(finding));
 }
 
 // What NCCL refused on all of these, and where else; empty where it refused none, or others.
@@ -83,7 +84,7 @@ Sentence refusal_of_all(const Run& run, const std::vector<int>& ranks) {
     return {};
 }
 
-void add_other_deaths(const Evidence& evidence, const Explained& explained, std::vector<Finding>& findings) {
+void add_other_deaths(const Evidence& evidence, ToldSoFar& told) {
     Finding finding;
     finding.kind = FindingKind::kRankDead;
     finding.since_ns = INT64_MAX;
@@ -93,10 +94,10 @@ void add_other_deaths(const Evidence& evidence, const Explained& explained, std:
                                       [](const Process& process) { return process.is_gone() && !process.died(); });
     bool waited = false;
     bool failed = false;  // failed by itself; an error of another rank may cause that, too
-    const std::set<int> named = dead_ranks_in(findings);
+    const std::set<int> named = dead_ranks_in(told.findings);
     for (uint32_t index = 0; index < evidence.run.processes.size(); ++index) {
         const Process& process = evidence.run.processes[index];
-        if (process.died() && !named.contains(process.rank) && !explained.died_waiting.contains(index)) {
+        if (process.died() && !named.contains(process.rank) && !told.died_waiting.contains(index)) {
             finding.ranks.push_back(process.rank);
             unsure = process.ending.guessed || process.ending.waited_ns != 0 ? &process : unsure;
             waited |= one_left && is_in_a_call(process);
@@ -110,12 +111,12 @@ void add_other_deaths(const Evidence& evidence, const Explained& explained, std:
         const std::string how = count == 1 ? witnessed_end_text(evidence.run, finding.ranks.front()) : std::string();
         sort_unique(finding.ranks);
         const Sentence refusal = failed ? refusal_of_all(evidence.run, finding.ranks) : Sentence();
-        finding.summary = refusal.empty() ? phrase("{} {} dead{}; no other rank is known to wait for {} yet",
-                                                   ranks_fact(finding.ranks), verb_form(count, "is", "are"),
-                                                   how.empty() ? "" : " (" + how + ")", verb_form(count, "it", "them"))
-                                          : phrase("{} {} dead: {}, and {} ended with that error{}",
-                                                   ranks_fact(finding.ranks), verb_form(count, "is", "are"), refusal,
-                                                   verb_form(count, "it", "they"), how.empty() ? "" : " (" + how + ")");
+        const Sentence who = ranks_do(finding.ranks, "is", "are");
+        const std::string witnessed = how.empty() ? how : " (" + how + ")";
+        finding.summary = refusal.empty() ? phrase("{} dead{}; no other rank is known to wait for {} yet", who,
+                                                   witnessed, verb_form(count, "it", "them"))
+                                          : phrase("{} dead: {}, and {} ended with that error{}", who, refusal,
+                                                   verb_form(count, "it", "they"), witnessed);
         if (unsure != nullptr) {
             doubt_end(*unsure, finding);
         }
@@ -123,19 +124,19 @@ void add_other_deaths(const Evidence& evidence, const Explained& explained, std:
                                          verb_form(count, "it was", "they were"));
         doubt<Unknown::kErrorOfAll>(finding, failed && refusal.empty(), ranks_fact(finding.ranks),
                                     verb_form(count, "its", "their"));
-        findings.push_back(std::move(finding));
+        told.findings.push_back(std::move(finding));
     }
 }
 
 }  // namespace
 
-void find_other_deaths(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    add_other_deaths(evidence, explained, findings);
-    add_deaths_in_a_hang(evidence, explained, findings);
-    const std::set<int> named = dead_ranks_in(findings);
+void find_other_deaths(const Evidence& evidence, ToldSoFar& told) {
+    add_other_deaths(evidence, told);
+    add_deaths_in_a_hang(evidence, told);
+    const std::set<int> named = dead_ranks_in(told.findings);
     for (const int rank : evidence.run.missing_ranks) {
         if (!named.contains(rank) && died_unrecorded(evidence.run, rank)) {
-            add_unrecorded_death(evidence, findings, rank);
+            add_unrecorded_death(evidence, told, rank);
         }
     }
 }

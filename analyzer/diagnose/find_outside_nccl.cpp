@@ -190,8 +190,8 @@ std::optional<OutsideWait> find_standstill(const Evidence& evidence) {
                                                                                                        : std::nullopt;
 }
 
-void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
-    if (any_hangs(findings)) {
+void find_outside_nccl(const Evidence& evidence, ToldSoFar& told) {
+    if (any_hangs(told.findings)) {
         return;
     }
     std::optional<OutsideWait> wait = find_outside_wait(evidence);
@@ -205,7 +205,7 @@ void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vect
     }
     for (uint32_t index = 0; index < evidence.run.processes.size(); ++index) {
         if (evidence.run.processes[index].died()) {
-            explained.died_waiting.insert(index);
+            told.died_waiting.insert(index);
         }
     }
     Finding finding;
@@ -222,12 +222,12 @@ void find_outside_nccl(const Evidence& evidence, Explained& explained, std::vect
         finding.evidence.push_back(phrase("no rank has called CUDA or NCCL since; before, never for longer than {}",
                                           duration_fact(wait->usual_ns)));
     }
-    if (!explained.died_waiting.empty()) {
+    if (!told.died_waiting.empty()) {
         finding.evidence.emplace_back("those who have exited made no further call before their error");
     }
     finding.depends_on(settled_by<Unknown::kGroupOutside>(ranks_fact(wait->elsewhere)),
                        wait->waited_ns < kGlooTimeoutNs ? Confidence::kPossible : Confidence::kLikely);
-    findings.push_back(std::move(finding));
+    told.findings.push_back(std::move(finding));
 }
 
 }  // namespace titan::analyzer

@@ -64,7 +64,7 @@ int odd_by_its_past(const Pair& pair) {
     return sender.is_new == receiver.is_new ? -1 : sender.is_new ? sender.rank : receiver.rank;
 }
 
-void show(const Evidence& evidence, Explained& explained, const Pair& pair, Finding& finding) {
+void show(const Evidence& evidence, ToldSoFar& told, const Pair& pair, Finding& finding) {
     constexpr size_t kMostEvidence = 6;
     constexpr std::array kKinds{OpKind::kSend, OpKind::kRecv};
     for (size_t side = 0; side < 2; ++side) {
@@ -74,22 +74,21 @@ void show(const Evidence& evidence, Explained& explained, const Pair& pair, Find
                 phrase("{}: {} ({})", rank_fact(half.rank), op_text(kKinds[side]), arguments_text(*half.call)));
         }
     }
-    explained.nodes[pair.node] = true;
+    told.explained[pair.node] = true;
     evidence.add_victims({pair.node}, finding);
 }
 
-Finding undecidable(const Evidence& evidence, Explained& explained, const Pair& pair) {
+Finding undecidable(const Evidence& evidence, ToldSoFar& told, const Pair& pair) {
     Finding finding = evidence.finding_at(pair.kind(), pair.node);
     finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
     depends_on<Unknown::kSizeOfPair>(finding, pair.what());
     finding.summary = phrase("the two sides of {} pass different {}s; which one is wrong is undecidable",
                              node_fact(evidence.run, evidence.graph.nodes[pair.node]), pair.what());
-    show(evidence, explained, pair, finding);
+    show(evidence, told, pair, finding);
     return finding;
 }
 
-Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const std::vector<Pair>& pairs,
-                bool by_its_past) {
+Finding of_rank(const Evidence& evidence, ToldSoFar& told, int rank, const std::vector<Pair>& pairs, bool by_its_past) {
     const uint32_t oldest = std::min_element(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) {
                                 return evidence.since(a.node) < evidence.since(b.node);
                             })->node;
@@ -109,7 +108,7 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
             : phrase("{} passes other {}s than {} in {} sends and receives, the oldest of them {}", rank_fact(rank),
                      first.what(), ranks_fact(peers), pairs.size(), node_fact(evidence.run, node));
     for (const Pair& pair : pairs) {
-        show(evidence, explained, pair, finding);
+        show(evidence, told, pair, finding);
     }
     if (by_its_past) {
         finding.evidence.push_back(
@@ -127,29 +126,29 @@ Finding of_rank(const Evidence& evidence, Explained& explained, int rank, const 
 
 }  // namespace
 
-void find_pairs_of_other_size(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_pairs_of_other_size(const Evidence& evidence, ToldSoFar& told) {
     std::map<int, std::vector<Pair>> odd_by_past;
     std::map<uint32_t, std::vector<Pair>> open;  // by communicator
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];
-        if (all_arrived(evidence, explained, index) && node.sizes_differ) {
+        if (all_arrived(evidence, told, index) && node.sizes_differ) {
             Pair pair{index, {half_of(evidence, node, OpKind::kSend), half_of(evidence, node, OpKind::kRecv)}};
             const int odd = odd_by_its_past(pair);
             (odd >= 0 ? odd_by_past[odd] : open[node.communicator]).push_back(std::move(pair));
         }
     }
     for (const auto& [rank, pairs] : odd_by_past) {
-        findings.push_back(of_rank(evidence, explained, rank, pairs, true));
+        told.findings.push_back(of_rank(evidence, told, rank, pairs, true));
     }
     for (const auto& [communicator, pairs] : open) {
         const auto rank =
             only_in_all(pairs, [](const Pair& pair) { return std::pair(pair.halves[0].rank, pair.halves[1].rank); });
         if (rank) {
-            findings.push_back(of_rank(evidence, explained, *rank, pairs, false));
+            told.findings.push_back(of_rank(evidence, told, *rank, pairs, false));
             continue;
         }
         for (const Pair& pair : pairs) {
-            findings.push_back(undecidable(evidence, explained, pair));
+            told.findings.push_back(undecidable(evidence, told, pair));
         }
     }
 }

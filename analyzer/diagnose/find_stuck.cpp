@@ -5,7 +5,6 @@
 #include <iterator>
 #include <map>
 
-#include "blocked_causes.h"
 #include "break_tie.h"
 #include "explain.h"
 #include "host/words.h"
@@ -33,8 +32,7 @@ bool may_hang_in_a_lost_call(const Evidence& evidence, const WaitNode& node) {
 }
 
 // One finding for all of them: none of these waits is known to be the cause.
-void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& findings,
-                             const std::vector<uint32_t>& nodes) {
+void add_stuck_in_lost_calls(const Evidence& evidence, ToldSoFar& told, const std::vector<uint32_t>& nodes) {
     const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
     finding.confidence = Confidence::kPossible;
@@ -71,8 +69,7 @@ void add_stuck_in_lost_calls(const Evidence& evidence, std::vector<Finding>& fin
         finding.would_confirm.push_back(missing_dumps_text(evidence.run.missing_ranks, {}));
     }
     evidence.show_waits(nodes, finding, kShownStuck);
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    told.add(std::move(finding), nodes);
 }
 
 // Only hosts that wait for their GPUs show that the call has not ended.
@@ -83,7 +80,7 @@ bool is_known_by_hosts_alone(const Evidence& evidence, const WaitNode& node) {
 }
 
 // Each host's newest call was taken for the one that it waits for, but any since it last waited may be: one finding.
-void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, const std::vector<uint32_t>& nodes) {
+void add_stuck_unseen(const Evidence& evidence, ToldSoFar& told, const std::vector<uint32_t>& nodes) {
     const uint32_t oldest = evidence.oldest_of(nodes);
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
     finding.ranks = evidence.ranks_in(nodes);
@@ -93,8 +90,7 @@ void add_stuck_unseen(const Evidence& evidence, std::vector<Finding>& findings, 
         "wait",
         ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
     depends_on(finding, Unknown::kStreamsUnseen);
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    told.add(std::move(finding), nodes);
 }
 
 // Ranks without a record that a member of the node has handed over a send or receive with, in a call that nobody saw
@@ -130,39 +126,121 @@ bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Findin
     if (partners.empty()) {
         return false;
     }
-    const std::vector<int> waiting = waiting_ranks(evidence.run, node);
     finding.kind = FindingKind::kRankNotArrived;
     finding.ranks = partners;
     finding.summary = phrase(
         "{} left no record, and the others have handed over sends and receives with {} whose end no record shows: {} "
-        "may not have joined; {} {} for {}",
+        "may not have joined; {} for {}",
         ranks_fact(partners), verb_form(partners.size(), "it", "them"), verb_form(partners.size(), "it", "they"),
-        ranks_fact(waiting), verb_form(waiting.size(), "waits", "wait"), node_fact(evidence.run, node));
+        ranks_do(waiting_ranks(evidence.run, node), "waits", "wait"), node_fact(evidence.run, node));
     finding.evidence.push_back(waiting_fact(evidence.run, node));
     finding.depends_on(missing_dumps_text(partners, {}), Confidence::kPossible);
     return true;
 }
 
+// Members whose stream never came to their call, grouped by the work that blocks it.
+struct BlockedCause {
+    const Blocked* blocked;
+    std::vector<uint32_t> nodes;
+};
+using BlockedCauses = std::map<CulpritKey, BlockedCause>;
+
+// The device itself reports that the stream did not reach the call. The blocker is only as sure as the record of the
+// work handed over is complete.
+void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked& blocked, const BlockedBy& by,
+                   Finding& finding) {
+    const Process& process = evidence.run.process(blocked.member);
+    if (by.work == nullptr && blocked.ahead.work.empty()) {
+        depends_on(finding, process.source.is_flight_recorder    ? Unknown::kNoWorkInFiles
+                            : process.streams_seen.recorded == 0 ? Unknown::kNoWorkRecorded
+                            : process.streams_seen.sampled       ? Unknown::kSomeLaunches
+                                                                 : Unknown::kNoWorkAhead);
+        doubt<Unknown::kNobodyStarted>(finding, !members_started(node, 1));
+        return;
+    }
+    const bool one_of_several = by.work == nullptr || by.by_comparison;
+    doubt<Unknown::kOneOfWork>(finding, one_of_several, rank_fact(process.rank), grouped_digits(blocked.ahead.size()));
+    const int64_t oldest = process.work[blocked.ahead.work.front()].entered_ns;
+    const bool waits_for_unseen = by.work != nullptr && by.work->kind == WorkKind::kEventWait;
+    if (process.streams_seen.sampled) {
+        depends_on(finding, Unknown::kSomeLaunches);
+    } else if (waits_for_unseen || blocked.ahead.implicit) {
+        depends_on(finding, waits_for_unseen ? Unknown::kRecordOfEvent : Unknown::kDefaultStream);
+    } else {
+        doubt<Unknown::kLostWork>(finding, !process.streams_seen.complete_since(oldest - 1),
+                                  grouped_digits(process.streams_seen.overwritten), rank_fact(process.rank));
+    }
+    // Nothing counts finished sends and receives, so those called before that work may be unfinished.
+    const std::vector<int64_t>& marks_ns = process.history.marks_ns;
+    doubt<Unknown::kLostBeforeWork>(
+        finding, process.overwritten != 0 && (marks_ns.empty() || marks_ns.front() >= oldest), rank_fact(process.rank));
+    doubt<Unknown::kEventUnmet>(finding,
+                                process.sees.streams && process.gpu_method != format::GpuProgressMethod::kWrites,
+                                progress_advice(process));
+}
+
+void note_blocked(const Evidence& evidence, uint32_t index, BlockedCauses& causes) {
+    for (const Blocked& blocked : evidence.graph.nodes[index].blocked) {
+        if (blocked.held_by.empty() && !evidence.run.process(blocked.member).is_gone()) {
+            const CulpritKey key{blocked.member.process, evidence.run.member(blocked.member).global_rank, kNoIndex, -1};
+            causes.try_emplace(key, BlockedCause{&blocked, {}}).first->second.nodes.push_back(index);
+        }
+    }
+}
+
+// Members that are blocked in the same call by the same thing are one finding.
+void report_blocked(const Evidence& evidence, ToldSoFar& told, const BlockedCauses& causes) {
+    struct Place {
+        std::vector<const BlockedCause*> causes;
+        BlockedBy by;
+    };
+    std::map<std::pair<uint32_t, std::string>, Place> places;
+    for (const auto& [key, cause] : causes) {
+        const uint32_t first = evidence.oldest_of(cause.nodes);
+        const BlockedBy by = find_blocker(evidence.run, evidence.graph.nodes[first], *cause.blocked);
+        Place& place = places[{first, blocker_text(evidence.run, *cause.blocked, by)}];
+        place.causes.push_back(&cause);
+        place.by = by;
+    }
+    for (const auto& [key, place] : places) {
+        Finding finding = evidence.finding_at(FindingKind::kGpuQueueBlocked, key.first);
+        std::vector<const Blocked*> blocked;
+        std::vector<uint32_t> nodes;
+        for (const BlockedCause* cause : place.causes) {
+            blocked.push_back(cause->blocked);
+            nodes.insert(nodes.end(), cause->nodes.begin(), cause->nodes.end());
+            finding.ranks.push_back(evidence.run.member(cause->blocked->member).global_rank);
+        }
+        sort_unique(finding.ranks);
+        explain_blocked(evidence.run, evidence.graph.nodes[key.first], blocked, finding);
+        doubt_blocker(evidence, evidence.graph.nodes[key.first], *blocked.front(), place.by, finding);
+        doubt_short_wait(evidence.run, evidence.graph.nodes[key.first], finding);
+        if (finding.confidence == Confidence::kPossible && break_tie(evidence, nodes, finding)) {
+            finding.kind = FindingKind::kP2pUnmatched;
+        }
+        told.add_cause(std::move(finding), nodes);
+    }
+}
+
 }  // namespace
 
-void find_stuck(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_stuck(const Evidence& evidence, ToldSoFar& told) {
     BlockedCauses blocked;
     std::vector<uint32_t> in_line;
-    const std::vector<uint32_t> stuck = first_stuck_nodes(evidence, explained);
+    const std::vector<uint32_t> stuck = first_stuck_nodes(evidence, told);
     std::vector<uint32_t> unseen;
     std::copy_if(stuck.begin(), stuck.end(), std::back_inserter(unseen), [&](uint32_t index) {
-        return all_arrived(evidence, explained, index) &&
-               is_known_by_hosts_alone(evidence, evidence.graph.nodes[index]);
+        return all_arrived(evidence, told, index) && is_known_by_hosts_alone(evidence, evidence.graph.nodes[index]);
     });
     if (unseen.size() > 1) {
-        add_stuck_unseen(evidence, findings, unseen);
+        add_stuck_unseen(evidence, told, unseen);
     }
     for (const uint32_t index : stuck) {
         if (unseen.size() > 1 && std::find(unseen.begin(), unseen.end(), index) != unseen.end()) {
             continue;
         }
         const WaitNode& node = evidence.graph.nodes[index];
-        if (!all_arrived(evidence, explained, index)) {
+        if (!all_arrived(evidence, told, index)) {
             note_blocked(evidence, index, blocked);
             continue;
         }
@@ -173,8 +251,7 @@ void find_stuck(const Evidence& evidence, Explained& explained, std::vector<Find
         Finding finding = evidence.finding_at(
             node.kind == WaitKind::kCreation ? FindingKind::kCommInitStuck : FindingKind::kStuckInFlight, index);
         if (blame_the_unrecorded(evidence, node, finding)) {
-            evidence.add_victims({index}, finding);
-            findings.push_back(std::move(finding));
+            told.add(std::move(finding), {index});
             continue;
         }
         doubt_stuck(evidence.run, node, finding);
@@ -185,13 +262,12 @@ void find_stuck(const Evidence& evidence, Explained& explained, std::vector<Find
             finding.kind = FindingKind::kP2pUnmatched;
             finding.confidence = Confidence::kPossible;
         }
-        evidence.add_victims({index}, finding);
-        findings.push_back(std::move(finding));
+        told.add(std::move(finding), {index});
     }
     if (!in_line.empty()) {
-        add_stuck_in_lost_calls(evidence, findings, in_line);
+        add_stuck_in_lost_calls(evidence, told, in_line);
     }
-    report_blocked(evidence, explained, findings, blocked);
+    report_blocked(evidence, told, blocked);
 }
 
 }  // namespace titan::analyzer

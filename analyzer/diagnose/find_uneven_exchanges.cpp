@@ -299,7 +299,7 @@ std::span<const Call> whole_calls_from(std::span<const Call> calls) {
 
 }  // namespace
 
-void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_uneven_exchanges(const Evidence& evidence, ToldSoFar& told) {
     const std::vector<Call> calls = exchanges(evidence.run);
     size_t explains = 1;
     for (size_t i = 0; i < calls.size(); i += explains) {
@@ -313,9 +313,9 @@ void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::
         const Pairs pairs = one_each(call) ? compare_pairs(evidence.run, call) : Pairs();
         if (!pairs.differ.empty()) {
             judge_pairs(evidence.run, call, pairs, finding);
-        } else if (const size_t told =
+        } else if (const size_t count =
                        judge_sums(evidence.run, whole_calls_from(std::span(calls).subspan(i)), finding)) {
-            explains = told;
+            explains = count;
         } else {
             continue;
         }
@@ -325,20 +325,19 @@ void find_uneven_exchanges(const Evidence& evidence, Explained& explained, std::
             if (node.kind == WaitKind::kCollective && node.communicator == call.communicator &&
                 node.sequence >= call.sequence && node.sequence < call.sequence + explains) {
                 nodes.push_back(index);
-                explained.nodes[index] = true;
+                told.explained[index] = true;
             }
         }
         // A call that the rank made elsewhere instead tells more.
-        const auto surer = std::find_if(findings.begin(), findings.end(), [&](const Finding& other) {
+        const auto surer = std::find_if(told.findings.begin(), told.findings.end(), [&](const Finding& other) {
             return other.ranks == finding.ranks && other.confidence > finding.confidence;
         });
-        if (surer != findings.end()) {
+        if (surer != told.findings.end()) {
             surer->evidence.push_back(finding.summary);
             continue;
         }
-        evidence.add_victims(nodes, finding);
         finding.hangs = !nodes.empty();
-        findings.push_back(std::move(finding));
+        told.add(std::move(finding), nodes);
     }
 }
 

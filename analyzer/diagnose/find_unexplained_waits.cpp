@@ -11,10 +11,9 @@
 
 namespace titan::analyzer {
 
-void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, std::vector<Finding>& findings) {
-    const bool told = any_hangs(findings);
+void find_unexplained_waits(const Evidence& evidence, ToldSoFar& told) {
     std::vector<uint32_t> nodes;
-    for (uint32_t index = 0; index < evidence.graph.nodes.size() && !told; ++index) {
+    for (uint32_t index = 0; index < evidence.graph.nodes.size() && !any_hangs(told.findings); ++index) {
         const WaitNode& node = evidence.graph.nodes[index];
         if (std::any_of(node.waiting.begin(), node.waiting.end(),
                         [&](const Waiter& waiter) { return waited_for_its_timeout(evidence.run, node, waiter); })) {
@@ -29,11 +28,10 @@ void find_unexplained_waits(const Evidence& evidence, Explained& /*explained*/, 
     finding.ranks = evidence.ranks_in(nodes);
     evidence.show_waits(nodes, finding);
     finding.summary =
-        phrase("{} {} in {} for nearly the whole timeout; the record does not show why", ranks_fact(finding.ranks),
-               verb_form(finding.ranks.size(), "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[oldest]));
+        phrase("{} in {} for nearly the whole timeout; the record does not show why",
+               ranks_do(finding.ranks, "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[oldest]));
     depends_on(finding, Unknown::kDumpsOfOneTime);
-    evidence.add_victims(nodes, finding);
-    findings.push_back(std::move(finding));
+    told.add(std::move(finding), nodes);
 }
 
 }  // namespace titan::analyzer

@@ -190,7 +190,7 @@ std::optional<Unmatched> unmatched_with(const Evidence& evidence, Launches& laun
 }
 
 // Waits for ranks that stand in the kernel are its consequence.
-void mark_explained(const Evidence& evidence, const Unmatched& unmatched, Explained& explained, Finding& finding) {
+void mark_explained(const Evidence& evidence, const Unmatched& unmatched, ToldSoFar& told, Finding& finding) {
     const auto waits = [&](const MemberRef member) {
         return std::binary_search(unmatched.waiting.begin(), unmatched.waiting.end(),
                                   evidence.run.process(member).rank);
@@ -202,14 +202,14 @@ void mark_explained(const Evidence& evidence, const Unmatched& unmatched, Explai
                                           [&](const Absence& absence) { return waits(absence.member); }) &&
                               std::all_of(node.blocked.begin(), node.blocked.end(),
                                           [&](const Blocked& blocked) { return waits(blocked.member); });
-        if (evidence.hangs(index) && !explained.nodes[index] && all_wait &&
+        if (evidence.hangs(index) && !told.explained[index] && all_wait &&
             !(node.absent.empty() && node.blocked.empty())) {
             causes.push_back(index);
-            explained.is_cause[index] = true;
+            told.is_cause[index] = true;
         }
     }
     for (const uint32_t index : nodes_behind(evidence.graph, causes)) {
-        explained.nodes[index] = true;
+        told.explained[index] = true;
     }
     evidence.add_victims(causes, finding);
 }
@@ -238,10 +238,9 @@ void explain_missing(const StuckRanks& stuck, const Unmatched& unmatched, Findin
     finding.ranks = unmatched.missing;
     finding.victims = unmatched.waiting;
     finding.summary =
-        phrase("{} {} for {} in kernel {}, which exchanges data with other GPUs; {} {} not launched its counterpart",
-               ranks_fact(unmatched.waiting), verb_form(unmatched.waiting.size(), "waits", "wait"),
-               duration_fact(finding.waited_ns), first.name, ranks_fact(unmatched.missing),
-               verb_form(unmatched.missing.size(), "has", "have"));
+        phrase("{} for {} in kernel {}, which exchanges data with other GPUs; {} not launched its counterpart",
+               ranks_do(unmatched.waiting, "waits", "wait"), duration_fact(finding.waited_ns), first.name,
+               ranks_do(unmatched.missing, "has", "have"));
     size_t in_another = 0;
     for (const int rank : unmatched.missing) {
         if (const auto at = stuck.find(rank); at != stuck.end()) {
@@ -284,7 +283,7 @@ Finding finding_of(const Evidence& evidence, Launches& launched, const StuckRank
 
 }  // namespace
 
-void find_unmatched_kernels(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings) {
+void find_unmatched_kernels(const Evidence& evidence, ToldSoFar& told) {
     StuckRanks stuck;
     for (const Process& process : evidence.run.processes) {
         if (process.rank >= 0) {
@@ -307,16 +306,16 @@ void find_unmatched_kernels(const Evidence& evidence, Explained& explained, std:
     // What most ranks wait in is right where others stand in another kernel.
     std::stable_sort(found.begin(), found.end(),
                      [](const Unmatched& a, const Unmatched& b) { return a.waiting.size() > b.waiting.size(); });
-    std::set<int> told;
+    std::set<int> named;
     for (const Unmatched& unmatched : found) {
-        if (told.contains(unmatched.waiting.front())) {
+        if (named.contains(unmatched.waiting.front())) {
             continue;
         }
-        told.insert(unmatched.waiting.begin(), unmatched.waiting.end());
-        told.insert(unmatched.missing.begin(), unmatched.missing.end());
+        named.insert(unmatched.waiting.begin(), unmatched.waiting.end());
+        named.insert(unmatched.missing.begin(), unmatched.missing.end());
         Finding finding = finding_of(evidence, launched, stuck, unmatched);
-        mark_explained(evidence, unmatched, explained, finding);
-        findings.push_back(std::move(finding));
+        mark_explained(evidence, unmatched, told, finding);
+        told.findings.push_back(std::move(finding));
     }
 }
 

@@ -8,8 +8,8 @@
 
 namespace titan::analyzer {
 
-// Appends what it finds that nothing before explains, and notes what that explains.
-using Finder = void(const Evidence& evidence, Explained& explained, std::vector<Finding>& findings);
+// Tells what it finds that nothing before explains, and notes what that explains.
+using Finder = void(const Evidence& evidence, ToldSoFar& told);
 
 #define FINDER(name) Finder name;
 #include "findings.def"

@@ -64,12 +64,7 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
     const Finding place = evidence.finding_at({}, index);
     Pending pending;
     pending.ranks = waiting_ranks(evidence.run, node);
-    for (const Absence& absence : node.absent) {
-        if (absence.global_rank >= 0) {
-            pending.missing.push_back(absence.global_rank);
-        }
-    }
-    sort_unique(pending.missing);
+    pending.missing = absent_ranks(node);
     pending.communicator = place.communicator;
     pending.sequence = place.sequence;
     pending.op = place.op;

@@ -26,8 +26,8 @@ std::vector<Warning> add_timing_findings(const Run& run, Timing& timing, const D
 void add_metric_findings(const Run& run, std::vector<Finding>& findings);
 // A finding for each kind of fault of GPUs and network ports.
 void add_health_findings(const Run& run, std::vector<Finding>& findings);
-// A verdict needs enough of the job: fills Diagnosis::cannot_tell, and takes out findings that only blame ranks of which
-// nothing is known while most are missing.
+// A verdict needs enough of the job: fills Diagnosis::cannot_tell, and takes out findings that only blame ranks of
+// which nothing is known while most are missing.
 void set_cannot_tell(const Run& run, Diagnosis& diagnosis);
 // NCCL's RAS may consider a rank dead that no finding names and no record shows alive: the hang may be due to it.
 void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings);

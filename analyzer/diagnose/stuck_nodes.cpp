@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "blocked_causes.h"
-
 namespace titan::analyzer {
 namespace {
 
@@ -28,26 +26,31 @@ bool lacks_a_member_together(const Evidence& evidence, uint32_t index) {
     return false;
 }
 
+// Is there a member whose stream does not wait for another call?
+bool is_blocked_there(const Evidence& evidence, const ToldSoFar& told, uint32_t index) {
+    const WaitNode& node = evidence.graph.nodes[index];
+    return evidence.hang_of[index] == Hang::kByTime && !told.is_told(index) &&
+           std::any_of(node.blocked.begin(), node.blocked.end(), [&](const Blocked& blocked) {
+               return blocked.held_by.empty() && !evidence.run.process(blocked.member).is_gone();
+           });
+}
+
 }  // namespace
 
-bool all_arrived(const Evidence& evidence, const Explained& explained, uint32_t index) {
+bool all_arrived(const Evidence& evidence, const ToldSoFar& told, uint32_t index) {
     const WaitNode& node = evidence.graph.nodes[index];
     const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
         return evidence.run.process(waiter.member).is_gone();
     });
-    return evidence.hangs(index) && !explained.nodes[index] && node.absent.empty() && node.blocked.empty() &&
-           !dead_waiter && !explained.in_cycle.contains(index);
+    return evidence.hangs(index) && !told.is_told(index) && node.absent.empty() && node.blocked.empty() && !dead_waiter;
 }
 
-// Everybody is there and it does not finish, or a stream never came to it: either the cause is there, or that stream
-// waits for another one. So only waits that can follow from no other cause count, and of those the first.
-std::vector<uint32_t> first_stuck_nodes(const Evidence& evidence, const Explained& explained) {
+std::vector<uint32_t> first_stuck_nodes(const Evidence& evidence, const ToldSoFar& told) {
     std::vector<bool> is_candidate(evidence.graph.nodes.size(), false);
     std::vector<uint32_t> candidates;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        is_candidate[index] = !explained.is_cause[index] &&
-                              ((all_arrived(evidence, explained, index) && !lacks_a_member_together(evidence, index)) ||
-                               is_blocked_there(evidence, explained, index));
+        is_candidate[index] = (all_arrived(evidence, told, index) && !lacks_a_member_together(evidence, index)) ||
+                              is_blocked_there(evidence, told, index);
         if (is_candidate[index]) {
             candidates.push_back(index);
         }
@@ -63,7 +66,7 @@ std::vector<uint32_t> first_stuck_nodes(const Evidence& evidence, const Explaine
             if (!reached[node] || node == index) {
                 continue;
             }
-            follows = explained.is_cause[node] || explained.nodes[node] ||
+            follows = told.is_told(node) ||
                       (is_candidate[node] && (behind_stuck[node] || !may_be_behind(evidence.graph, node)[index]));
         }
         if (!follows) {

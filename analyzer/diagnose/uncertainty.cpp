@@ -232,23 +232,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     doubt<Unknown::kBriefWait>(finding, brief && !by_file, duration_fact(longest_wait_ns(node)));
 }
 
-namespace {
-
-// Do the few go on as always, and the most do there what they never did?
-bool most_deviate(const Run& run, const Mismatch& mismatch) {
-    const auto deviates = [&](MemberRef ref) {
-        const auto place = run.member(ref).call_log.find(mismatch.sequence);
-        const auto edit = place ? own_edit(run.process(ref), *place) : std::nullopt;
-        return edit && !edit->may_be_cut;
-    };
-    return !mismatch.others.empty() && std::ranges::none_of(mismatch.culprits, deviates) &&
-           std::ranges::all_of(mismatch.others, deviates);
-}
-
-}  // namespace
-
 void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
-    if (most_deviate(run, mismatch)) {
+    if (mismatch.most_deviate) {
         std::vector<int> others;
         for (const MemberRef ref : mismatch.others) {
             others.push_back(run.member(ref).global_rank);

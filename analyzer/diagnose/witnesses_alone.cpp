@@ -2,8 +2,8 @@
 #include "steps.h"
 
 #include "host/words.h"
-#include "unknowns.h"
 #include "torch_watchdog.h"
+#include "unknowns.h"
 #include "witnessed_ends.h"
 
 #include <fmt/format.h>

@@ -62,6 +62,13 @@ std::vector<Bloc> blocs_of(const std::vector<Caller>& callers) {
     return blocs;
 }
 
+// Did it do there what it never did?
+bool deviates(const Run& run, const Caller& caller, uint64_t sequence) {
+    const auto place = run.member(caller.ref).call_log.find(sequence);
+    const auto edit = place ? own_edit(run.process(caller.ref), *place) : std::nullopt;
+    return edit && !edit->may_be_cut;
+}
+
 // Chooses among equally large blocs the one that siblings agree with, or the only one that did not do there what it
 // never did.
 const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, const std::vector<Bloc>& blocs,
@@ -90,10 +97,7 @@ const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, 
     }
     std::vector<int> odd;
     for (size_t bloc = 0; bloc < tied; ++bloc) {
-        const MemberRef ref = blocs[bloc].front().ref;
-        const auto place = run.member(ref).call_log.find(sequence);
-        const auto edit = place ? own_edit(run.process(ref), *place) : std::nullopt;
-        votes[bloc] = edit && !edit->may_be_cut ? 0 : 1;
+        votes[bloc] = deviates(run, blocs[bloc].front(), sequence) ? 0 : 1;
         const std::vector<int> ranks = votes[bloc] == 0 ? ranks_of(run, blocs[bloc]) : std::vector<int>();
         odd.insert(odd.end(), ranks.begin(), ranks.end());
     }
@@ -355,6 +359,8 @@ class CommunicatorMatcher {
         if (folds_into_known(mismatch)) {
             return;
         }
+        const auto is_new = [&](const Caller& caller) { return deviates(run_, caller, sequence); };
+        mismatch.most_deviate = std::ranges::none_of(bloc, is_new) && std::ranges::all_of(right, is_new);
         const size_t members = communicator_.size > 0 ? static_cast<size_t>(communicator_.size) : present;
         const bool majority = right.size() * 2 > members && right.size() >= 2;
         mismatch.confidence =

@@ -18,6 +18,7 @@ struct Mismatch {
     FindingKind kind{};
     Edit edit;  // of the culprits
     bool undecidable = false;
+    bool most_deviate = false;  // the culprits did there what they always did before, and the others did not
     // The main thread made the call on some ranks, another on others; or two of a rank race.
     bool several_threads = false;
     Confidence confidence = Confidence::kCertain;

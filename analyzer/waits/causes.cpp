@@ -302,27 +302,32 @@ std::vector<uint32_t> find_components(const WaitGraph& graph) {
     return component;
 }
 
-std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start) {
-    std::vector<bool> seen(graph.nodes.size(), false);
-    std::vector<uint32_t> queue{start};
-    seen[start] = true;
-    const auto visit = [&](uint32_t node) {
-        if (!seen[node]) {
-            seen[node] = true;
-            queue.push_back(node);
-        }
-    };
+namespace {
+
+// Nodes that are reached from those in the queue, themselves included. `add_next(node, queue)` adds where arrows lead.
+template <typename AddNext>
+std::vector<bool> reached_from(std::vector<uint32_t> queue, size_t nodes, AddNext&& add_next) {
+    std::vector<bool> reached(nodes, false);
     while (!queue.empty()) {
         const uint32_t node = queue.back();
         queue.pop_back();
-        for (const uint32_t edge : graph.edges_of[node]) {
-            visit(graph.edges[edge].to);
-        }
-        for (const uint32_t earlier : graph.may_follow[node]) {
-            visit(earlier);
+        if (!reached[node]) {
+            reached[node] = true;
+            add_next(node, queue);
         }
     }
-    return seen;
+    return reached;
+}
+
+}  // namespace
+
+std::vector<bool> may_be_behind(const WaitGraph& graph, uint32_t start) {
+    return reached_from({start}, graph.nodes.size(), [&](uint32_t node, std::vector<uint32_t>& queue) {
+        for (const uint32_t edge : graph.edges_of[node]) {
+            queue.push_back(graph.edges[edge].to);
+        }
+        queue.insert(queue.end(), graph.may_follow[node].begin(), graph.may_follow[node].end());
+    });
 }
 
 std::vector<uint32_t> nodes_behind(const WaitGraph& graph, const std::vector<uint32_t>& targets) {
@@ -335,23 +340,16 @@ std::vector<uint32_t> nodes_behind(const WaitGraph& graph, const std::vector<uin
             before[earlier].push_back(node);
         }
     }
-    std::vector<bool> seen(graph.nodes.size(), false);
-    std::vector<uint32_t> reached;
-    for (const uint32_t target : targets) {
-        if (!seen[target]) {
-            seen[target] = true;
-            reached.push_back(target);
+    const auto reached = reached_from(targets, graph.nodes.size(), [&](uint32_t node, std::vector<uint32_t>& queue) {
+        queue.insert(queue.end(), before[node].begin(), before[node].end());
+    });
+    std::vector<uint32_t> nodes;
+    for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
+        if (reached[node]) {
+            nodes.push_back(node);
         }
     }
-    for (size_t i = 0; i < reached.size(); ++i) {
-        for (const uint32_t node : before[reached[i]]) {
-            if (!seen[node]) {
-                seen[node] = true;
-                reached.push_back(node);
-            }
-        }
-    }
-    return reached;
+    return nodes;
 }
 
 std::vector<Edge> shortest_cycle(const WaitGraph& graph, const std::vector<uint32_t>& components, uint32_t start) {

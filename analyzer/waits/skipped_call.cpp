@@ -10,6 +10,7 @@
 #include "host_threads.h"
 #include "later_step.h"
 #include "match.h"
+#include "play.h"
 
 namespace titan::analyzer {
 namespace {
@@ -51,12 +52,6 @@ uint64_t sequence_at(const Member& member, uint32_t place) {
     return kNoSequence;
 }
 
-// Messages of a pair that a member has made, nothing where the record does not count them.
-std::optional<uint64_t> messages_made(const Member& member, bool sends, int32_t peer) {
-    return !member.p2p_counted ? std::nullopt
-                               : std::optional(sends ? member.sent_to(peer) : member.received_from(peer));
-}
-
 // Halves of the messages that are waited for: of the member that waits, and of the one that is missing.
 struct PairCounts {
     std::optional<uint64_t> issued, missing;
@@ -68,23 +63,24 @@ struct PairCounts {
     }
 };
 
-PairCounts counts_of_pair(const Member& absent, const Member& waiter, bool waiter_sends) {
-    return {messages_made(waiter, waiter_sends, absent.rank), messages_made(absent, !waiter_sends, waiter.rank)};
+PairCounts counts_of_pair(const Run& run, MemberRef absent, MemberRef waiter, bool waiter_sends) {
+    return {calls_made(run, {waiter, waiter_sends ? OpKind::kSend : OpKind::kRecv, run.member(absent).rank}),
+            calls_made(run, {absent, waiter_sends ? OpKind::kRecv : OpKind::kSend, run.member(waiter).rank})};
 }
 
 // Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four
 // counts the one that differs from the other three is the wrong one.
-SkipVerdict odd_of_pair(const Member& absent, const Member& waiter, const WaitNode& node) {
-    const bool waiter_sends = node.source == waiter.rank;
-    const PairCounts counts = counts_of_pair(absent, waiter, waiter_sends);
-    const PairCounts back = counts_of_pair(absent, waiter, !waiter_sends);
+SkipVerdict odd_of_pair(const Run& run, MemberRef absent, MemberRef waiter, const WaitNode& node) {
+    const bool waiter_sends = node.source == run.member(waiter).rank;
+    const PairCounts counts = counts_of_pair(run, absent, waiter, waiter_sends);
+    const PairCounts back = counts_of_pair(run, absent, waiter, !waiter_sends);
     const bool one_more = counts.issued && counts.missing && *counts.issued == *counts.missing + 1;
     return one_more && back.issued == back.missing ? counts.odd_from(back.missing) : SkipVerdict::kNo;
 }
 
 // Pairs of the same places in sibling communicators have all exchanged one number of messages: of this pair, the side
 // with another number is the wrong one.
-SkipVerdict odd_beside_pairs(const Run& run, const Member& absent, const Member& waiter, const WaitNode& node) {
+SkipVerdict odd_beside_pairs(const Run& run, MemberRef absent, MemberRef waiter, const WaitNode& node) {
     if (std::min(node.source, node.target) < 0) {  // a record that makes no sense
         return SkipVerdict::kNo;
     }
@@ -97,14 +93,13 @@ SkipVerdict odd_beside_pairs(const Run& run, const Member& absent, const Member&
         }
         const MemberRef from = other.by_rank[static_cast<size_t>(node.source)];
         const MemberRef to = other.by_rank[static_cast<size_t>(node.target)];
-        const PairCounts counts =
-            from.known() && to.known() ? counts_of_pair(run.member(to), run.member(from), true) : PairCounts();
+        const PairCounts counts = from.known() && to.known() ? counts_of_pair(run, to, from, true) : PairCounts();
         if (!counts.issued || counts.issued != counts.missing || counts.issued != usual.value_or(*counts.issued)) {
             return SkipVerdict::kNo;
         }
         usual = counts.issued;
     }
-    return counts_of_pair(absent, waiter, node.source == waiter.rank).odd_from(usual);
+    return counts_of_pair(run, absent, waiter, node.source == run.member(waiter).rank).odd_from(usual);
 }
 
 // Did any of these processes make the call that is waited in?
@@ -149,9 +144,8 @@ SkipVerdict who_is_odd(const Run& run, const SiblingEdits& edits, MemberRef abse
     }
     if (!collective) {
         const SkipVerdict by_siblings = odd_beside_siblings(run, edits, absent, node, waiter);
-        const SkipVerdict beside = by_siblings != SkipVerdict::kNo
-                                       ? by_siblings
-                                       : odd_beside_pairs(run, run.member(absent), run.member(waiter.member), node);
+        const SkipVerdict beside =
+            by_siblings != SkipVerdict::kNo ? by_siblings : odd_beside_pairs(run, absent, waiter.member, node);
         if (beside != SkipVerdict::kNo) {
             return beside;
         }
@@ -165,7 +159,7 @@ SkipVerdict who_is_odd(const Run& run, const SiblingEdits& edits, MemberRef abse
     if (collective) {
         return SkipVerdict::kUndecided;
     }
-    const SkipVerdict odd = odd_of_pair(run.member(absent), run.member(waiter.member), node);
+    const SkipVerdict odd = odd_of_pair(run, absent, waiter.member, node);
     return odd == SkipVerdict::kNo && absent_deviates ? SkipVerdict::kUndecided : odd;
 }
 

@@ -7,11 +7,11 @@
 
 #include "can_end.h"
 #include "captures.h"
-#include "group_waits.h"
 #include "host_holds.h"
 #include "host_threads.h"
 #include "later_step.h"
 #include "long_waits.h"
+#include "play.h"
 #include "skipped_call.h"
 #include "stream_order.h"
 #include "waiters.h"
@@ -396,10 +396,7 @@ class GraphBuilder {
         if (const Entry* const call = node.waiting.front().entry; call != nullptr) {
             node.op = halves[0] != nullptr || call->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
         }
-        if (halves[0] != nullptr && halves[1] != nullptr) {
-            node.sizes_differ = halves[0]->count * format::datatype_size_bytes(halves[0]->datatype) !=
-                                halves[1]->count * format::datatype_size_bytes(halves[1]->datatype);
-        }
+        node.sizes_differ = halves[0] != nullptr && halves[1] != nullptr && !pair_agrees(*halves[0], *halves[1]);
     }
 
     uint32_t node_of(uint32_t process, const Entry& entry) const {

@@ -163,9 +163,10 @@ TEST_CASE("a mismatch that leads changes no finding of others, whoever looked be
     const Run run = run_of(job);
     const titan::analyzer::Evidence evidence(run, {});
     const auto found_behind = [&](std::vector<Finding> findings) {
-        titan::analyzer::Explained explained(evidence);
-        titan::analyzer::find_disagreements(evidence, explained, findings);
-        return findings;
+        titan::analyzer::ToldSoFar told(evidence);
+        told.findings = std::move(findings);
+        titan::analyzer::find_disagreements(evidence, told);
+        return told.findings;
     };
     Finding of_others;
     of_others.hangs = false;

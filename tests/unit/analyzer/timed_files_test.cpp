@@ -3,9 +3,9 @@
 
 #include "analyze_timing.h"
 #include "findings_of.h"
+#include "steps.h"
 #include "timed_files.h"
 #include "timing.h"
-#include "steps.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include "nightly.h"
 #include "patterns.h"
 #include "slow_causes.h"
-#include "timing_draw.h"
 #include "steps.h"
+#include "timing_draw.h"
 
 namespace {
 
