@@ -47,7 +47,7 @@ Sentence edit_fact(const Run& run, const Edit& edit) {
 
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding) {
     // If streams are recorded, we know more than the order of calls: a certain finding needs no tie-break.
-    const bool by_order_alone = std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
+    const bool by_order_alone = std::ranges::all_of(finding.ranks, [&](int rank) {
         const Process* process = evidence.process_of_rank[rank];
         return process != nullptr && !process->sees.streams;
     });
@@ -56,7 +56,7 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     }
     std::set<uint32_t> communicators;
     for (const uint32_t node : nodes) {
-        communicators.insert(evidence.graph.nodes[node].communicator);
+        communicators.insert(evidence.node(node).communicator);
     }
     const std::vector<const Edit*> among_them = evidence.edits.among(finding.ranks);
     const std::vector<Edit>& all = evidence.edits.all();
@@ -72,7 +72,7 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
     const Process& process = evidence.run.processes[odd->process];
     const Sentence told = edit_fact(evidence.run, *odd);
     const bool is_ring = finding.kind == FindingKind::kOrderInversion || finding.kind == FindingKind::kP2pCycle;
-    if (!is_ring || std::find(finding.ranks.begin(), finding.ranks.end(), process.rank) == finding.ranks.end()) {
+    if (!is_ring || std::ranges::find(finding.ranks, process.rank) == finding.ranks.end()) {
         finding.summary = phrase("{}; {}", told, finding.summary);
     } else {
         finding.evidence.push_back(told);
@@ -85,7 +85,7 @@ bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Fin
 
 std::optional<Edit> edit_in(const Evidence& evidence, uint32_t node, uint32_t process) {
     std::optional<Edit> edit;
-    for (const Waiter& waiter : evidence.graph.nodes[node].waiting) {
+    for (const Waiter& waiter : evidence.node(node).waiting) {
         if (!edit && waiter.member.process == process && waiter.entry != nullptr) {
             edit = own_edit(evidence.run.processes[process], waiter.entry->place);
         }

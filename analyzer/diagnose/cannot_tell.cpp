@@ -19,9 +19,8 @@ bool mostly_missing(const Run& run) { return !run.partial_recording && run.missi
 // The only evidence against these ranks is that they left no record.
 bool only_blames_the_missing(const Run& run, const Finding& finding) {
     return finding.confidence != Confidence::kCertain && !finding.ranks.empty() &&
-           std::all_of(finding.ranks.begin(), finding.ranks.end(), [&](int rank) {
-               return std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), rank);
-           });
+           std::ranges::all_of(finding.ranks,
+                               [&](int rank) { return std::ranges::binary_search(run.missing_ranks, rank); });
 }
 
 std::string too_few_text(const Run& run, const std::vector<Finding>& left_out) {

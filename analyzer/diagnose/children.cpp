@@ -24,10 +24,10 @@ constexpr auto kWaitsForChild =
 
 bool waits_for_child(const Process& process) {
     const ThreadPosition* const position = working_position(process);
-    return position != nullptr && std::any_of(position->frames.begin(), position->frames.end(), [&](uint32_t frame) {
+    return position != nullptr && std::ranges::any_of(position->frames, [&](uint32_t frame) {
                const std::string& text = process.text(frame);
-               return std::any_of(kWaitsForChild.begin(), kWaitsForChild.end(),
-                                  [&](std::string_view file) { return text.find(file) != std::string::npos; });
+               return std::ranges::any_of(kWaitsForChild,
+                                          [&](std::string_view file) { return text.find(file) != std::string::npos; });
            });
 }
 

@@ -87,11 +87,11 @@ struct Parting {
 // Finds the frame where the culprits' path leaves that of the others.
 std::optional<Parting> find_parting(const StackNode& root, const std::vector<int>& culprits) {
     const auto holds_all = [&](const StackNode& node) {
-        return std::all_of(culprits.begin(), culprits.end(), [&](int rank) { return node.ranks.contains(rank); });
+        return std::ranges::all_of(culprits, [&](int rank) { return node.ranks.contains(rank); });
     };
     const StackNode* node = &root;
     for (;;) {
-        const auto next = std::find_if(node->children.begin(), node->children.end(), holds_all);
+        const auto next = std::ranges::find_if(node->children, holds_all);
         if (next == node->children.end()) {
             return std::nullopt;  // the culprits are in different places
         }
@@ -99,18 +99,16 @@ std::optional<Parting> find_parting(const StackNode& root, const std::vector<int
             node = &*next;
             continue;
         }
-        const auto most =
-            std::max_element(node->children.begin(), node->children.end(), [&](const StackNode& a, const StackNode& b) {
-                return std::pair(&a != &*next, a.ranks.size()) < std::pair(&b != &*next, b.ranks.size());
-            });
+        const auto most = std::ranges::max_element(node->children, [&](const StackNode& a, const StackNode& b) {
+            return std::pair(&a != &*next, a.ranks.size()) < std::pair(&b != &*next, b.ranks.size());
+        });
         return &*most == &*next ? std::nullopt : std::optional(Parting{node, &*next, &*most});
     }
 }
 
 void note_where_stacks_part(const Evidence& evidence, const StackNode& tree, Finding& finding) {
     std::vector<int> seen;
-    std::copy_if(finding.ranks.begin(), finding.ranks.end(), std::back_inserter(seen),
-                 [&](int rank) { return tree.ranks.contains(rank); });
+    std::ranges::copy_if(finding.ranks, std::back_inserter(seen), [&](int rank) { return tree.ranks.contains(rank); });
     const std::optional<Parting> parting = seen.empty() ? std::nullopt : find_parting(tree, seen);
     if (!parting) {
         return;
@@ -160,7 +158,7 @@ void note_other_threads(const Process& process, const ThreadPosition& waiter, Fi
 
 // The thread has left the program's main function, not because a signal asked for that.
 bool is_exiting(const Process& process, const ThreadPosition& position) {
-    return !process.ending.asked() && std::any_of(position.frames.begin(), position.frames.end(), [&](uint32_t frame) {
+    return !process.ending.asked() && std::ranges::any_of(position.frames, [&](uint32_t frame) {
         const std::string& text = process.text(frame);
         const bool of_libc = text.find("(libc.so") != std::string::npos;
         return text.starts_with("Py_FinalizeEx") ||
@@ -175,7 +173,7 @@ void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
                                       verb_form(exiting.size(), "it", "they")));
     std::vector<int> all = finding.ranks;
     all.insert(all.end(), exiting.begin(), exiting.end());
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     depends_on<Unknown::kErrorsAlike>(finding, ranks_fact(all));
 }
 
@@ -187,7 +185,7 @@ void note_where_others_are(const Evidence& evidence, Finding& finding) {
     const bool nobody_waits = finding.victims.empty();
     const std::vector<int>& asked = nobody_waits ? finding.ranks : finding.victims;
     for (const auto& [rank, process] : evidence.process_of_rank.by_rank) {
-        const bool named = std::find(asked.begin(), asked.end(), rank) != asked.end();
+        const bool named = std::ranges::find(asked, rank) != asked.end();
         const ThreadPosition* const position = working_position(*process);
         if (position == nullptr || rank < 0 || named == nobody_waits) {
             continue;

@@ -37,16 +37,16 @@ void doubt_waits_of_ranks_that_skipped(std::vector<Finding>& findings) {
         }
     }
     for (Finding& finding : findings) {
-        const bool only_they_wait =
-            !finding.waiting.empty() && std::all_of(finding.waiting.begin(), finding.waiting.end(),
-                                                    [&](int rank) { return skippers.contains(rank); });
+        const bool only_they_wait = !finding.waiting.empty() && std::ranges::all_of(finding.waiting, [&](int rank) {
+            return skippers.contains(rank);
+        });
         doubt<Unknown::kCallOfSkippers>(finding, only_they_wait, ranks_fact(finding.waiting));
     }
 }
 
 // Wrong results hurt nobody's progress, unless the very rank that made them is then missing: it left because of them.
 bool leads_to_a_hang(const Finding& silent, const std::vector<Finding>& findings) {
-    return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return std::ranges::any_of(findings, [&](const Finding& finding) {
         return finding.hangs && finding.ranks == silent.ranks && silent.since_ns <= finding.since_ns;
     });
 }
@@ -71,8 +71,8 @@ void put_head_first(std::vector<Finding>& findings) {
     for (const Finding& finding : findings) {
         ranked.emplace_back(worth(finding), finding);
     }
-    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.first < b.first; });
-    std::transform(ranked.begin(), ranked.end(), findings.begin(), [](Ranked& each) { return std::move(each.second); });
+    std::ranges::stable_sort(ranked, [](const Ranked& a, const Ranked& b) { return a.first < b.first; });
+    std::ranges::transform(ranked, findings.begin(), [](Ranked& each) { return std::move(each.second); });
 }
 
 std::vector<Warning> add_timing(const Run& run, const DiagnoseOptions& options, Diagnosis& diagnosis) {
@@ -92,9 +92,8 @@ void add_places(const Run& run, std::vector<Finding>& findings) {
 }
 
 std::string nccl_error_of(const Process& process) {
-    const auto found = std::find_if(process.labels.begin(), process.labels.end(), [&](const auto& label) {
-        return process.text(label.first) == format::kNcclErrorLabel;
-    });
+    const auto found = std::ranges::find_if(
+        process.labels, [&](const auto& label) { return process.text(label.first) == format::kNcclErrorLabel; });
     return found == process.labels.end() ? std::string() : printable(process.text(found->second));
 }
 
@@ -107,8 +106,7 @@ void add_nccl_errors(const Evidence& evidence, std::vector<Finding>& findings) {
             for (const int rank : *ranks) {
                 const Process* process = evidence.process_of_rank[rank];
                 const std::string text = process == nullptr ? std::string() : nccl_error_of(*process);
-                const auto same =
-                    std::find_if(told.begin(), told.end(), [&](const auto& other) { return other.first == text; });
+                const auto same = std::ranges::find_if(told, [&](const auto& other) { return other.first == text; });
                 if (same != told.end()) {
                     same->second.push_back(rank);
                 } else if (!text.empty() && told.size() < kMostTexts) {
@@ -128,7 +126,7 @@ void add_closed_communicators(const Evidence& evidence, std::vector<Finding>& fi
         for (const WaitNode& node : evidence.graph.nodes) {
             std::vector<int> named;
             for (const int rank : waiting_ranks(evidence.run, node)) {
-                if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank)) {
+                if (std::ranges::binary_search(finding.ranks, rank)) {
                     named.push_back(rank);
                 }
             }

@@ -51,8 +51,8 @@ Diagnosis diagnose_worlds(Run& run, const DiagnoseOptions& options) {
     for (const Run& other : run.beside) {
         others.push_back(diagnose(other, options));
     }
-    const auto best = std::max_element(others.begin(), others.end(),
-                                       [](const Diagnosis& a, const Diagnosis& b) { return worth(a) < worth(b); });
+    const auto best =
+        std::ranges::max_element(others, [](const Diagnosis& a, const Diagnosis& b) { return worth(a) < worth(b); });
     if (best != others.end() && worth(*best) > worth(diagnosis)) {
         std::swap(*best, diagnosis);
         const auto other = static_cast<size_t>(best - others.begin());

@@ -77,9 +77,7 @@ std::string odd_metrics_text(const Run& run) {
     return told <= kMostMetrics ? text : text + fmt::format(" and {} more", told - kMostMetrics);
 }
 
-bool ended_well(const Run& run) {
-    return !run.processes.empty() && std::all_of(run.processes.begin(), run.processes.end(), has_ended_well);
-}
+bool ended_well(const Run& run) { return !run.processes.empty() && std::ranges::all_of(run.processes, has_ended_well); }
 
 std::string ended_well_text(const Run& run, double step_ns) {
     if (!ended_well(run)) {

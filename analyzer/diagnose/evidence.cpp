@@ -24,7 +24,7 @@ bool Evidence::is_free(uint32_t node, const Absence& absence) const {
 
 bool Evidence::all_are_held() const {
     return run.missing_ranks.empty() && !run.partial_recording &&
-           std::all_of(run.processes.begin(), run.processes.end(), [](const Process& process) {
+           std::ranges::all_of(run.processes, [](const Process& process) {
                return !process.is_gone() && process.sees.host_calls && is_inside_a_call(process);
            });
 }
@@ -38,7 +38,7 @@ int64_t Evidence::since(uint32_t node) const {
 }
 
 uint32_t Evidence::oldest_of(const std::vector<uint32_t>& nodes) const {
-    return *std::min_element(nodes.begin(), nodes.end(), [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
+    return *std::ranges::min_element(nodes, [&](uint32_t a, uint32_t b) { return since(a) < since(b); });
 }
 
 Finding Evidence::finding_at(FindingKind kind, uint32_t index) const {
@@ -58,8 +58,7 @@ void Evidence::add_victims(const std::vector<uint32_t>& nodes, Finding& finding)
     finding.victims.insert(finding.victims.end(), behind.begin(), behind.end());
     sort_unique(finding.ranks);
     sort_unique(finding.victims);
-    std::erase_if(finding.victims,
-                  [&](int rank) { return std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
+    std::erase_if(finding.victims, [&](int rank) { return std::ranges::binary_search(finding.ranks, rank); });
 }
 
 std::vector<int> Evidence::ranks_in(const std::vector<uint32_t>& nodes) const {
@@ -83,12 +82,12 @@ void Evidence::show_waits(const std::vector<uint32_t>& nodes, Finding& finding, 
 bool Evidence::may_be_one_communicator(const std::vector<uint32_t>& nodes) const {
     const Communicator& first = run.communicators[graph.nodes[nodes.front()].communicator];
     std::set<int32_t> places;
-    return nodes.size() > 1 && std::all_of(nodes.begin(), nodes.end(), [&](uint32_t index) {
+    return nodes.size() > 1 && std::ranges::all_of(nodes, [&](uint32_t index) {
                const WaitNode& node = graph.nodes[index];
                const Communicator& here = run.communicators[node.communicator];
                return node.kind == WaitKind::kCreation && node.sequence == kNoSequence && node.finished.empty() &&
                       here.name == first.name && here.size == first.size && here.size > 0 &&
-                      std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                      std::ranges::all_of(node.waiting, [&](const Waiter& waiter) {
                           return waiter.member.row != kNoIndex && places.insert(run.member(waiter.member).rank).second;
                       });
            });

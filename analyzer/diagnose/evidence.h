@@ -59,6 +59,8 @@ struct Evidence {
     const std::vector<uint32_t> components;  // index: node
     const RankIndex process_of_rank;
 
+    const WaitNode& node(uint32_t index) const { return graph.nodes[index]; }
+    int rank_of(MemberRef ref) const { return run.member(ref).global_rank; }
     bool hangs(uint32_t node) const { return hang_of[node] != Hang::kNone; }
     // When the first of its waiters came.
     int64_t since(uint32_t node) const;
@@ -140,7 +142,7 @@ template <typename Pair, typename SidesOf>
 auto only_in_all(const std::vector<Pair>& pairs, SidesOf&& sides_of) {
     const auto [first, second] = sides_of(pairs.front());
     const auto is_in_all = [&](auto side) {
-        return std::all_of(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+        return std::ranges::all_of(pairs, [&](const Pair& pair) {
             const auto [one, other] = sides_of(pair);
             return one == side || other == side;
         });

@@ -30,7 +30,7 @@ Sentence member_fact(const Run& run, const WaitNode& node, int comm_rank) {
 // A send and its receive are one node; `kind` says which half is meant. PyTorch counts them for each rank, we for each
 // pair.
 Sentence half_fact(const Run& run, const WaitNode& node, OpKind kind) {
-    const auto numbered = std::find_if(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+    const auto numbered = std::ranges::find_if(node.waiting, [&](const Waiter& waiter) {
         return waiter.entry != nullptr && waiter.entry->kind == kind && waiter.entry->recorder_number >= 0;
     });
     const Sentence path = phrase("from {} to {} on {}", member_fact(run, node, node.source),
@@ -46,8 +46,8 @@ Sentence half_fact(const Run& run, const WaitNode& node, OpKind kind) {
 // The half that somebody waits in.
 OpKind waiting_half(const WaitNode& node) {
     const auto in = [&](OpKind kind) {
-        return std::any_of(node.waiting.begin(), node.waiting.end(),
-                           [&](const Waiter& waiter) { return waiter.entry != nullptr && waiter.entry->kind == kind; });
+        return std::ranges::any_of(
+            node.waiting, [&](const Waiter& waiter) { return waiter.entry != nullptr && waiter.entry->kind == kind; });
     };
     return in(node.op) ? node.op : in(OpKind::kRecv) ? OpKind::kRecv : in(OpKind::kSend) ? OpKind::kSend : node.op;
 }
@@ -84,7 +84,7 @@ std::vector<WaitingSide> waiting_sides(const Run& run, const WaitNode& node) {
         }
         const Sentence call = call_of_waiter(run, node, waiter);
         const std::string arguments = arguments_text(*waiter.entry);
-        auto side = std::find_if(sides.begin(), sides.end(), [&](const WaitingSide& known) {
+        auto side = std::ranges::find_if(sides, [&](const WaitingSide& known) {
             return known.call.text() == call.text() && (waiter.entry->arguments_lost || known.arguments == arguments);
         });
         if (side == sides.end()) {
@@ -173,8 +173,8 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
                           verb_form(count, "it", "they"));
         default: break;
     }
-    const bool arrived = std::any_of(node.waiting.begin(), node.waiting.end(),
-                                     [&](const Waiter& waiter) { return waiter.member == absence.member; });
+    const bool arrived =
+        std::ranges::any_of(node.waiting, [&](const Waiter& waiter) { return waiter.member == absence.member; });
     if (arrived) {
         return phrase("ended while {} was in flight", call);
     }
@@ -189,7 +189,7 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
     if (absence.moved_on) {
         const Entry* made = newest_call_beside(*process, absence.member.row);
         const Entry& last = made == nullptr ? process->entries.back() : *made;
-        const bool same_step = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const bool same_step = std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
             return waiter.entry != nullptr && waiter.entry->step >= last.step;
         });
         const uint32_t communicator = last.row == kNoIndex ? kNoIndex : process->members[last.row].communicator;
@@ -229,8 +229,8 @@ Sentence dead_summary(const Run& run, const Culprits& culprits) {
         phrase("{} {} {}{}", absent_fact(culprits.absences),
                run.processes[first.member.process].ending.unchecked ? "may be" : verb_form(count, "is", "are"),
                death_text(run, first), count == 1 ? process_text(run.processes[first.member.process]) : std::string());
-    const bool arrived = std::any_of(culprits.node->waiting.begin(), culprits.node->waiting.end(),
-                                     [&](const Waiter& waiter) { return waiter.member == first.member; });
+    const bool arrived = std::ranges::any_of(culprits.node->waiting,
+                                             [&](const Waiter& waiter) { return waiter.member == first.member; });
     return arrived ? phrase("{}: {} process ended inside {}", who, verb_form(count, "its", "their"),
                             node_fact(run, *culprits.node))
                    : phrase("{} and {}", who, what_is_missing(run, *culprits.node, first, count));
@@ -533,9 +533,8 @@ void explain_absence(const Run& run, const Culprits& culprits, Finding& finding)
 }
 
 const Waiter* waiter_with_lost_arguments(const WaitNode& node) {
-    const auto found = std::find_if(node.waiting.begin(), node.waiting.end(), [](const Waiter& waiter) {
-        return waiter.entry != nullptr && waiter.entry->arguments_lost;
-    });
+    const auto found = std::ranges::find_if(
+        node.waiting, [](const Waiter& waiter) { return waiter.entry != nullptr && waiter.entry->arguments_lost; });
     return found == node.waiting.end() ? nullptr : &*found;
 }
 

@@ -56,9 +56,6 @@ void add_device_evidence(const Run& run, const WaitNode& node, Finding& finding)
 
 void explain_absence(const Run& run, const Culprits& culprits, Finding& finding);
 void explain_stuck(const Run& run, const WaitNode& node, Finding& finding);
-void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding);
-// Tells the ring from a rank on that the finding names.
-void begin_with_a_named_rank(Finding& finding);
 // "rank 3: all_reduce (...) was captured into graph 2, 3.1 s before its dump; no launch of that graph follows ...".
 Sentence capture_fact(const Process& process, int rank, const Entry& capture);
 void explain_capture(const Run& run, const WaitNode& node, const std::vector<Absence>& absences, Finding& finding);

@@ -23,8 +23,7 @@ std::string pieces_text(const Process& process, const Ahead& ahead) {
     std::vector<std::pair<std::string, size_t>> kinds;
     for (const uint32_t index : ahead.work) {
         const std::string text = work_text(process, process.work[index]);
-        const auto known =
-            std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.first == text; });
+        const auto known = std::ranges::find_if(kinds, [&](const auto& kind) { return kind.first == text; });
         if (known == kinds.end()) {
             kinds.emplace_back(text, 1);
         } else {
@@ -40,8 +39,8 @@ std::string pieces_text(const Process& process, const Ahead& ahead) {
 }
 
 bool has_run(const Process& process, const std::string& name) {
-    return std::any_of(process.work_done.begin(), process.work_done.end(),
-                       [&](const auto& kernel) { return process.text(kernel.first) == name; });
+    return std::ranges::any_of(process.work_done,
+                               [&](const auto& kernel) { return process.text(kernel.first) == name; });
 }
 
 bool has_started(const Waiter& waiter) {
@@ -54,9 +53,8 @@ const char* where_text(const Process& process, const Blocked& blocked, const Str
     const Ahead& ahead = blocked.ahead;
     const auto elsewhere = [&](const StreamWork& work) { return work.stream != blocked.entry->stream; };
     const bool other_stream =
-        only != nullptr ? elsewhere(*only) : std::any_of(ahead.work.begin(), ahead.work.end(), [&](uint32_t work) {
-            return elsewhere(process.work[work]);
-        });
+        only != nullptr ? elsewhere(*only)
+                        : std::ranges::any_of(ahead.work, [&](uint32_t work) { return elsewhere(process.work[work]); });
     return !other_stream     ? ""
            : ahead.implicit  ? " on another stream that it may wait for by the rules of the default stream"
            : only == nullptr ? " and on streams that it waits for by events"
@@ -89,7 +87,7 @@ void add_blocked_evidence(const Run& run, const WaitNode& node, const Blocked& b
         finding.evidence.push_back(phrase("{}: ahead of it{}, oldest first, none known to be done: {}", rank_fact(rank),
                                           where_text(process, blocked), pieces_text(process, ahead)));
     }
-    const bool legacy = std::any_of(ahead.work.begin(), ahead.work.end(), [&](uint32_t work) {
+    const bool legacy = std::ranges::any_of(ahead.work, [&](uint32_t work) {
         return is_legacy_stream(process.work[work].stream) != is_legacy_stream(blocked.entry->stream);
     });
     if (legacy) {
@@ -182,7 +180,7 @@ BlockedBy find_blocker(const Run& run, const WaitNode& node, const Blocked& bloc
         const StreamWork& work = process.work[index];
         const std::string& name = process.text(work.name);
         if (name.empty() || has_run(process, name) ||
-            std::any_of(others.begin(), others.end(), [&](const Process* other) { return has_run(*other, name); })) {
+            std::ranges::any_of(others, [&](const Process* other) { return has_run(*other, name); })) {
             continue;
         }
         names.insert(work.name);
@@ -209,9 +207,7 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
                      Finding& finding) {
     const bool one = finding.ranks.size() == 1;
     std::vector<int> others = waiting_ranks(run, node);
-    std::erase_if(others, [&](int rank) {
-        return std::find(finding.ranks.begin(), finding.ranks.end(), rank) != finding.ranks.end();
-    });
+    std::erase_if(others, [&](int rank) { return std::ranges::find(finding.ranks, rank) != finding.ranks.end(); });
     finding.summary = phrase("{} called {}, but {} never reached it: {}", ranks_fact(finding.ranks),
                              node_fact(run, node), one ? "its stream" : "their streams",
                              blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
@@ -232,7 +228,7 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
 }
 
 bool members_started(const WaitNode& node, size_t least) {
-    return std::count_if(node.waiting.begin(), node.waiting.end(), [](const Waiter& waiter) {
+    return std::ranges::count_if(node.waiting, [](const Waiter& waiter) {
                return waiter.entry != nullptr && waiter.entry->device == DeviceState::kStarted;
            }) >= static_cast<std::ptrdiff_t>(least);
 }

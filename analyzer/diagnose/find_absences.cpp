@@ -32,7 +32,7 @@ using Causes = std::map<CulpritKey, Cause>;
 void note(const Evidence& evidence, const Absence& absence, uint32_t node, Causes& causes) {
     const bool named = absence.member.known() || absence.global_rank >= 0;
     const CulpritKey key{absence.member.process, absence.global_rank,
-                         named ? kNoIndex : evidence.graph.nodes[node].communicator, named ? -1 : absence.comm_rank};
+                         named ? kNoIndex : evidence.node(node).communicator, named ? -1 : absence.comm_rank};
     Cause& cause = causes[key];
     if (cause.nodes.empty()) {
         cause.absence = absence;
@@ -41,10 +41,10 @@ void note(const Evidence& evidence, const Absence& absence, uint32_t node, Cause
 }
 
 void note_dead_waiters(const Evidence& evidence, uint32_t index, Causes& causes) {
-    if (waiting_ranks(evidence.run, evidence.graph.nodes[index]).empty()) {
+    if (waiting_ranks(evidence.run, evidence.node(index)).empty()) {
         return;  // nobody is left who waits
     }
-    for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+    for (const Waiter& waiter : evidence.node(index).waiting) {
         if (evidence.run.process(waiter.member).is_gone()) {
             const Member& member = evidence.run.member(waiter.member);
             note(evidence, {waiter.member, member.rank, member.global_rank, AbsenceReason::kNotIssued, {}, false},
@@ -67,9 +67,9 @@ bool may_follow_a_mismatch(const Evidence& evidence, const ToldSoFar& told, uint
 // A rank that left out a graph launch is missing in all its calls; where one of them met another call, that tells it
 // all.
 bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, const Absence& absence) {
-    return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
+    return std::ranges::any_of(evidence.mismatches, [&](const Mismatch& mismatch) {
         const bool same_rank = absence.member.known() && mismatch.names(absence.member.process);
-        return same_rank && std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return same_rank && std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
                    const Process& process = evidence.run.process(waiter.member);
                    const Member* const member = member_in(process, mismatch.communicator);
                    const auto call = member == nullptr ? std::nullopt : process.recall(*member, mismatch.sequence);
@@ -82,8 +82,8 @@ bool is_covered_by_mismatch(const Evidence& evidence, const WaitNode& node, cons
 // Only ranks wait there that left a call out before, or made one too many, and so disagreed with the others: they are
 // ahead of the others, who hang behind that.
 bool only_culprits_wait(const Evidence& evidence, const WaitNode& node) {
-    return !node.waiting.empty() && std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        return std::any_of(evidence.mismatches.begin(), evidence.mismatches.end(), [&](const Mismatch& mismatch) {
+    return !node.waiting.empty() && std::ranges::all_of(node.waiting, [&](const Waiter& waiter) {
+        return std::ranges::any_of(evidence.mismatches, [&](const Mismatch& mismatch) {
             return mismatch.never_ends() && mismatch.names(waiter.member.process);
         });
     });
@@ -93,9 +93,9 @@ bool only_culprits_wait(const Evidence& evidence, const WaitNode& node) {
 // that: what its own past lets one expect yields to it.
 bool is_held_by_a_mismatch(const Evidence& evidence, const ToldSoFar& told, const Absence& absence) {
     const auto is_explained = [&](uint32_t node) { return told.explained[node]; };
-    return absence.by_prediction && std::any_of(absence.held_by.begin(), absence.held_by.end(), [&](uint32_t node) {
+    return absence.by_prediction && std::ranges::any_of(absence.held_by, [&](uint32_t node) {
                const std::vector<uint32_t>& group = evidence.graph.together[node];
-               return is_explained(node) || std::any_of(group.begin(), group.end(), is_explained);
+               return is_explained(node) || std::ranges::any_of(group, is_explained);
            });
 }
 
@@ -110,9 +110,9 @@ std::vector<uint32_t> nodes_of_the_living(const Evidence& evidence, const Causes
     for (const auto& [key, cause] : causes) {
         const bool lives = cause.absence.member.known() && cause.absence.reason != AbsenceReason::kUnknown &&
                            !is_death(evidence, cause);
-        const bool hung = std::any_of(cause.nodes.begin(), cause.nodes.end(), [&](uint32_t index) {
-            const WaitNode& node = evidence.graph.nodes[index];
-            return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        const bool hung = std::ranges::any_of(cause.nodes, [&](uint32_t index) {
+            const WaitNode& node = evidence.node(index);
+            return std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
                 return called_a_hang(evidence.run.process(waiter.member)) ||
                        waited_for_its_timeout(evidence.run, node, waiter);
             });
@@ -130,7 +130,7 @@ void leave_out_deaths_in_a_hang(const Evidence& evidence, ToldSoFar& told, Cause
     const std::set<uint32_t> hung(behind.begin(), behind.end());
     std::map<uint32_t, bool> all_hung;  // key: process; of the nodes that it waits in
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+        for (const Waiter& waiter : evidence.node(index).waiting) {
             bool& all = all_hung.try_emplace(waiter.member.process, true).first->second;
             all = all && hung.contains(index);
         }
@@ -156,12 +156,12 @@ FindingKind kind_of(const Evidence& evidence, const Cause& cause) {
     if (cause.absence.reason == AbsenceReason::kClosed) {  // of all its calls, not of one half of a message
         return FindingKind::kRankNotArrived;
     }
-    switch (evidence.graph.nodes[cause.nodes.front()].kind) {
+    switch (evidence.node(cause.nodes.front()).kind) {
         case WaitKind::kCreation: return FindingKind::kCommInitStuck;
         case WaitKind::kPointToPoint: return FindingKind::kP2pUnmatched;
         case WaitKind::kCollective: break;
     }
-    if (find_capture(evidence.run, evidence.graph.nodes[cause.nodes.front()], cause.absence) != nullptr) {
+    if (find_capture(evidence.run, evidence.node(cause.nodes.front()), cause.absence) != nullptr) {
         return FindingKind::kCaptureMismatch;
     }
     return FindingKind::kRankNotArrived;
@@ -175,38 +175,33 @@ void choose_missing_call(const Evidence& evidence, Cause& cause) {
     const CallSignature* next = process == nullptr ? nullptr : expected_next(*process);
     const bool prefers_absence = process != nullptr && !is_inside_a_call(*process);
     const auto arrived = [&](uint32_t node) {
-        const auto& waiting = evidence.graph.nodes[node].waiting;
-        return prefers_absence && std::any_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+        const auto& waiting = evidence.node(node).waiting;
+        return prefers_absence && std::ranges::any_of(waiting, [&](const Waiter& waiter) {
                    return waiter.member.process == cause.absence.member.process;
                });
     };
     const auto expected = [&](uint32_t node) {
-        const WaitNode& place = evidence.graph.nodes[node];
+        const WaitNode& place = evidence.node(node);
         return next != nullptr && next->row != kNoIndex &&
                process->members[next->row].communicator == place.communicator &&
                (place.kind == WaitKind::kCollective) == format::is_collective(next->kind);
     };
     const auto leads_on = [&](uint32_t node) {
-        return std::any_of(
-            evidence.graph.edges_of[node].begin(), evidence.graph.edges_of[node].end(), [&](uint32_t edge) {
-                return std::find(cause.nodes.begin(), cause.nodes.end(), evidence.graph.edges[edge].to) !=
-                       cause.nodes.end();
-            });
+        return std::ranges::any_of(evidence.graph.edges_of[node], [&](uint32_t edge) {
+            return std::ranges::find(cause.nodes, evidence.graph.edges[edge].to) != cause.nodes.end();
+        });
     };
     // A rank that has run nothing yet is still setting up: it owes a creation before it owes a collective.
     const bool setting_up =
-        process != nullptr && std::none_of(process->history.signatures.begin(), process->history.signatures.end(),
-                                           [](const CallSignature& signature) {
-                                               return format::class_of(signature.kind) != format::OpClass::lifecycle;
-                                           });
-    const auto later = [&](uint32_t node) {
-        return setting_up && evidence.graph.nodes[node].kind != WaitKind::kCreation;
-    };
+        process != nullptr && std::ranges::none_of(process->history.signatures, [](const CallSignature& signature) {
+            return format::class_of(signature.kind) != format::OpClass::lifecycle;
+        });
+    const auto later = [&](uint32_t node) { return setting_up && evidence.node(node).kind != WaitKind::kCreation; };
     // PyTorch looks no more at the calls of a group that it has aborted: they seem to wait while later ones end.
     const auto overtaken = [&](uint32_t node) {
         constexpr size_t kLeastLater = 3;
-        const auto& waiting = evidence.graph.nodes[node].waiting;
-        return std::all_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+        const auto& waiting = evidence.node(node).waiting;
+        return std::ranges::all_of(waiting, [&](const Waiter& waiter) {
             const Process& owner = evidence.run.process(waiter.member);
             if (waiter.entry == nullptr || owner.sees.streams || waiter.entry->place == kNoIndex) {
                 return false;
@@ -228,17 +223,15 @@ void choose_missing_call(const Evidence& evidence, Cause& cause) {
             return later == kLeastLater;
         });
     };
-    const auto deserted = [&](uint32_t node) {
-        return waiting_ranks(evidence.run, evidence.graph.nodes[node]).empty();
-    };
+    const auto deserted = [&](uint32_t node) { return waiting_ranks(evidence.run, evidence.node(node)).empty(); };
     const auto worth = [&](uint32_t node) {
         return std::tuple(later(node), deserted(node), overtaken(node), arrived(node), !expected(node), leads_on(node),
                           evidence.since(node));
     };
-    const auto first = std::min_element(cause.nodes.begin(), cause.nodes.end(),
-                                        [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
+    const auto first =
+        std::ranges::min_element(cause.nodes, [&](uint32_t a, uint32_t b) { return worth(a) < worth(b); });
     std::iter_swap(cause.nodes.begin(), first);
-    const WaitNode& place = evidence.graph.nodes[cause.nodes.front()];
+    const WaitNode& place = evidence.node(cause.nodes.front());
     for (const Waiter& waiter : place.waiting) {
         const Member& member = evidence.run.member(waiter.member);
         if (process != nullptr && waiter.member.process == cause.absence.member.process &&
@@ -260,14 +253,14 @@ void choose_missing_call(const Evidence& evidence, Cause& cause) {
 
 // Creations of communicators of one name (every tp group, every dp group) are one place in the program.
 uint32_t place_of(const Evidence& evidence, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     const std::string& name = evidence.run.communicators[node.communicator].name;
     if (node.kind != WaitKind::kCreation || name.empty()) {
         return index;
     }
     for (uint32_t other = 0; other < index; ++other) {
-        if (evidence.graph.nodes[other].kind == WaitKind::kCreation && evidence.hangs(other) &&
-            evidence.run.communicators[evidence.graph.nodes[other].communicator].name == name) {
+        if (evidence.node(other).kind == WaitKind::kCreation && evidence.hangs(other) &&
+            evidence.run.communicators[evidence.node(other).communicator].name == name) {
             return other;
         }
     }
@@ -303,8 +296,7 @@ void report_idle_together(const Evidence& evidence, ToldSoFar& told, const Cause
         ranks.push_back(cause.absence.global_rank);
         nodes.insert(nodes.end(), cause.nodes.begin(), cause.nodes.end());
     }
-    std::sort(nodes.begin(), nodes.end(),
-              [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    std::ranges::sort(nodes, [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
     Finding finding = evidence.finding_at(FindingKind::kRankNotArrived, nodes.front());
     finding.ranks = ranks;
     sort_unique(finding.ranks);
@@ -324,7 +316,7 @@ void name_both_sides(const Evidence& evidence, const std::vector<Absence>& absen
         if (absence.skip.verdict != SkipVerdict::kUndecided || finding.kind == FindingKind::kCaptureMismatch) {
             continue;  // a call that was captured and never launched is the one that is missing
         }
-        const int waiter = evidence.run.member(absence.skip.waiter).global_rank;
+        const int waiter = evidence.rank_of(absence.skip.waiter);
         finding.ranks.push_back(waiter);
         finding.confidence = Confidence::kPossible;
         finding.evidence.push_back(
@@ -416,9 +408,8 @@ void report_causes(const Evidence& evidence, ToldSoFar& told, Causes& causes) {
         return;
     }
     // A rank whose record proves that it is missing is the better suspect than one without a record.
-    const bool proven = std::any_of(causes.begin(), causes.end(), [](const auto& entry) {
-        return entry.second.absence.reason != AbsenceReason::kUnknown;
-    });
+    const bool proven = std::ranges::any_of(
+        causes, [](const auto& entry) { return entry.second.absence.reason != AbsenceReason::kUnknown; });
     std::map<std::tuple<FindingKind, uint32_t, AbsenceReason, bool>, std::vector<const Cause*>> groups;
     std::optional<uint32_t> first_unknown;
     std::map<uint32_t, uint32_t> closed;  // communicator -> place
@@ -426,12 +417,12 @@ void report_causes(const Evidence& evidence, ToldSoFar& told, Causes& causes) {
         choose_missing_call(evidence, cause);
         uint32_t place = place_of(evidence, cause.nodes.front());
         // Nothing shows which of several ranks without any record came first: they are suspects together.
-        if (!cause.absence.member.known() && evidence.graph.nodes[place].kind == WaitKind::kCollective) {
+        if (!cause.absence.member.known() && evidence.node(place).kind == WaitKind::kCollective) {
             place = first_unknown.value_or(place);
             first_unknown = place;
         }
         if (cause.absence.reason == AbsenceReason::kClosed) {
-            place = closed.try_emplace(evidence.graph.nodes[place].communicator, place).first->second;
+            place = closed.try_emplace(evidence.node(place).communicator, place).first->second;
         }
         groups[{kind_of(evidence, cause), place, cause.absence.reason, cause.absence.moved_on}].push_back(&cause);
     }
@@ -439,7 +430,7 @@ void report_causes(const Evidence& evidence, ToldSoFar& told, Causes& causes) {
         const uint32_t primary = std::get<1>(key);
         Finding finding = evidence.finding_at(std::get<0>(key), primary);
         Culprits culprits;
-        culprits.node = &evidence.graph.nodes[primary];
+        culprits.node = &evidence.node(primary);
         std::set<uint32_t> nodes;
         for (const Cause* cause : members) {
             culprits.absences.push_back(cause->absence);
@@ -458,7 +449,7 @@ void report_causes(const Evidence& evidence, ToldSoFar& told, Causes& causes) {
             show_creations(evidence, finding);
         }
         for (const uint32_t node : nodes) {
-            if (const Sentence waiting = waiting_fact(evidence.run, evidence.graph.nodes[node]);
+            if (const Sentence waiting = waiting_fact(evidence.run, evidence.node(node));
                 node != primary && !waiting.empty()) {
                 finding.evidence.push_back(phrase("also: {}", waiting));
             }
@@ -483,7 +474,7 @@ void report_causes(const Evidence& evidence, ToldSoFar& told, Causes& causes) {
 void find_absences(const Evidence& evidence, ToldSoFar& told) {
     Causes causes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
+        const WaitNode& node = evidence.node(index);
         if (!evidence.hangs(index) || told.explained[index] || only_culprits_wait(evidence, node)) {
             continue;
         }

@@ -32,17 +32,17 @@ bool stands_idle_before(const Evidence& evidence, const WaitNode& node, const Ab
 }
 
 bool is_one_ahead(const Evidence& evidence, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     return node.kind == WaitKind::kCollective && node.waiting.size() == 1 && node.absent.size() >= kLeastOthers &&
            node.finished.empty() && !node.lost && evidence.hang_of[index] == Hang::kByTime &&
-           std::all_of(node.absent.begin(), node.absent.end(),
-                       [&](const Absence& absence) { return stands_idle_before(evidence, node, absence); });
+           std::ranges::all_of(node.absent,
+                               [&](const Absence& absence) { return stands_idle_before(evidence, node, absence); });
 }
 
 Finding finding_of(const Evidence& evidence, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     Finding finding = evidence.finding_at(FindingKind::kOpMismatch, index);
-    const int rank = evidence.run.member(node.waiting.front().member).global_rank;
+    const int rank = evidence.rank_of(node.waiting.front().member);
     const Sentence others = ranks_fact(absent_ranks(node));
     const uint8_t first = evidence.run.process(node.waiting.front().member).sees.first_number;
     finding.ranks = {rank};

@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kUsualCalls = 3;
 
 bool is_held_by(const Absence& absence, uint32_t node) {
-    return std::find(absence.held_by.begin(), absence.held_by.end(), node) != absence.held_by.end();
+    return std::ranges::find(absence.held_by, node) != absence.held_by.end();
 }
 
 // The peer is held in calls that it always made there, or that others have come to as well: it is not on its way to
@@ -28,8 +28,8 @@ bool is_unexpected_by_the_peer(const Evidence& evidence, const WaitNode& node) {
     }
     const Absence& peer = node.absent.front();
     return !evidence.run.process(peer.member).is_gone() && !peer.held_by.empty() &&
-           std::none_of(peer.held_by.begin(), peer.held_by.end(), [&](uint32_t holder) {
-               return evidence.graph.nodes[holder].waiting.size() < 2 &&
+           std::ranges::none_of(peer.held_by, [&](uint32_t holder) {
+               return evidence.node(holder).waiting.size() < 2 &&
                       edit_in(evidence, holder, peer.member.process).has_value();
            });
 }
@@ -39,19 +39,19 @@ bool is_alone_on_its_communicator(const Evidence& evidence, const WaitNode& node
     const std::vector<MemberRef>& members = evidence.run.communicators[node.communicator].members;
     return members.size() > 1 && !node.lost &&
            node.sequence == evidence.run.process(node.waiting.front().member).sees.first_number &&
-           std::any_of(members.begin(), members.end(),
-                       [&](MemberRef member) {
-                           return !evidence.run.member(member).sent.empty() ||
-                                  !evidence.run.member(member).received.empty();
-                       }) &&
-           std::all_of(members.begin(), members.end(), [&](MemberRef member) {
+           std::ranges::any_of(members,
+                               [&](MemberRef member) {
+                                   return !evidence.run.member(member).sent.empty() ||
+                                          !evidence.run.member(member).received.empty();
+                               }) &&
+           std::ranges::all_of(members, [&](MemberRef member) {
                return member == node.waiting.front().member || evidence.run.member(member).issued == 0;
            });
 }
 
 // One rank waits in it, and nobody is on the way to it.
 bool is_met_by_nobody(const Evidence& evidence, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     if (evidence.hang_of[index] != Hang::kByTime || node.waiting.size() != 1) {
         return false;
     }
@@ -71,18 +71,17 @@ bool are_halves(const Entry& one, const Entry& other) {
 
 // The message that is waited for there, on the same communicator, is alike but for the peer.
 bool differs_in_peer(const WaitNode& made, const WaitNode& owed) {
-    return made.communicator == owed.communicator &&
-           std::any_of(owed.waiting.begin(), owed.waiting.end(), [&](const Waiter& waiter) {
+    return made.communicator == owed.communicator && std::ranges::any_of(owed.waiting, [&](const Waiter& waiter) {
                return waiter.entry != nullptr && are_halves(*waiter.entry, *made.waiting.front().entry);
            });
 }
 
 // Is the call that the rank owes the one that it means with what it made?
 bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Absence& absence) {
-    const WaitNode& node = evidence.graph.nodes[owed];
-    const Waiter& caller = evidence.graph.nodes[made].waiting.front();
+    const WaitNode& node = evidence.node(owed);
+    const Waiter& caller = evidence.node(made).waiting.front();
     const Process& process = evidence.run.process(caller.member);
-    switch (evidence.graph.nodes[made].kind) {
+    switch (evidence.node(made).kind) {
         case WaitKind::kCollective: {
             const Entry* const call = node.kind == WaitKind::kCollective ? node.waiting.front().entry : nullptr;
             return call != nullptr && is_held_by(absence, made) && call->kind == caller.entry->kind &&
@@ -96,8 +95,7 @@ bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Abse
             return node.kind == WaitKind::kPointToPoint && absence.member == caller.member &&
                    (absence.comm_rank == node.source) == (call.kind == OpKind::kSend) &&
                    ((edit && in_place_of(evidence.run, absence.member, node, *edit)) ||
-                    (first_ever &&
-                     (node.sequence >= kUsualCalls || differs_in_peer(evidence.graph.nodes[made], node))));
+                    (first_ever && (node.sequence >= kUsualCalls || differs_in_peer(evidence.node(made), node))));
         }
         case WaitKind::kCreation: break;
     }
@@ -111,10 +109,10 @@ bool is_meant(const Evidence& evidence, uint32_t made, uint32_t owed, const Abse
 // The node in which others wait for what the rank made otherwise. A creation has no like: the only call that is owed is
 // meant, too.
 uint32_t owed_instead(const Evidence& evidence, uint32_t made) {
-    const MemberRef caller = evidence.graph.nodes[made].waiting.front().member;
+    const MemberRef caller = evidence.node(made).waiting.front().member;
     std::vector<uint32_t> owed;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        for (const Absence& absence : evidence.graph.nodes[index].absent) {
+        for (const Absence& absence : evidence.node(index).absent) {
             if (index == made || !evidence.hangs(index) || absence.reason != AbsenceReason::kNotIssued ||
                 absence.member.process != caller.process || absence.member.row == kNoIndex) {
                 continue;
@@ -127,20 +125,20 @@ uint32_t owed_instead(const Evidence& evidence, uint32_t made) {
             }
         }
     }
-    return evidence.graph.nodes[made].kind == WaitKind::kCreation && owed.size() == 1 ? owed.front() : kNoIndex;
+    return evidence.node(made).kind == WaitKind::kCreation && owed.size() == 1 ? owed.front() : kNoIndex;
 }
 
 Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
-    const WaitNode& node = evidence.graph.nodes[made];
-    const bool pair = evidence.graph.nodes[owed].kind == WaitKind::kPointToPoint;
+    const WaitNode& node = evidence.node(made);
+    const bool pair = evidence.node(owed).kind == WaitKind::kPointToPoint;
     Finding finding = evidence.finding_at(pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived,
                                           node.kind == WaitKind::kPointToPoint ? made : owed);
-    const Sentence rank = rank_fact(evidence.run.member(node.waiting.front().member).global_rank);
-    const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[owed]);
+    const Sentence rank = rank_fact(evidence.rank_of(node.waiting.front().member));
+    const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.node(owed));
     const std::string_view wait = verb_form(waiting.size(), "waits", "wait");
     const Sentence call = node_fact(evidence.run, node);
-    const Sentence missing = node_fact(evidence.run, evidence.graph.nodes[owed]);
-    finding.ranks = {evidence.run.member(node.waiting.front().member).global_rank};
+    const Sentence missing = node_fact(evidence.run, evidence.node(owed));
+    finding.ranks = {evidence.rank_of(node.waiting.front().member)};
     if (node.kind == WaitKind::kCollective) {
         evidence.show_waits({made, owed}, finding);
         finding.summary = phrase(
@@ -152,7 +150,7 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
         const Sentence peer = rank_fact(node.absent.front().global_rank);
         const std::string_view before = node.waiting.front().entry->kind == OpKind::kSend ? "sent to" : "received from";
         finding.summary =
-            evidence.graph.nodes[owed].sequence < kUsualCalls
+            evidence.node(owed).sequence < kUsualCalls
                 ? phrase("{} made {}, which {} does not expect, while {} {} for {}, which is alike but for the peer",
                          rank, call, peer, ranks_fact(waiting), wait, missing)
                 : phrase("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}", rank,
@@ -171,13 +169,13 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
 
 // The node in which the peer waits for this very message, on another communicator: the first one of the pair on both.
 uint32_t half_elsewhere(const Evidence& evidence, uint32_t made) {
-    const WaitNode& node = evidence.graph.nodes[made];
+    const WaitNode& node = evidence.node(made);
     if (node.kind != WaitKind::kPointToPoint || node.sequence != 0 || node.absent.size() != 1 || node.lost) {
         return kNoIndex;
     }
     const Waiter& caller = node.waiting.front();
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& other = evidence.graph.nodes[index];
+        const WaitNode& other = evidence.node(index);
         const Entry* const half = other.waiting.size() == 1 ? other.waiting.front().entry : nullptr;
         if (other.kind == WaitKind::kPointToPoint && other.communicator != node.communicator && evidence.hangs(index) &&
             half != nullptr && other.sequence == 0 && other.absent.size() == 1 && are_halves(*half, *caller.entry) &&
@@ -192,11 +190,11 @@ uint32_t half_elsewhere(const Evidence& evidence, uint32_t made) {
 Finding finding_of_halves(const Evidence& evidence, uint32_t made, uint32_t other) {
     Finding finding = evidence.finding_at(FindingKind::kP2pUnmatched, made);
     for (const uint32_t index : {made, other}) {
-        finding.ranks.push_back(evidence.run.member(evidence.graph.nodes[index].waiting.front().member).global_rank);
+        finding.ranks.push_back(evidence.rank_of(evidence.node(index).waiting.front().member));
     }
     finding.summary = phrase("{} made {}, and {} its other half on another communicator, {}",
-                             rank_fact(finding.ranks[0]), node_fact(evidence.run, evidence.graph.nodes[made]),
-                             rank_fact(finding.ranks[1]), node_fact(evidence.run, evidence.graph.nodes[other]));
+                             rank_fact(finding.ranks[0]), node_fact(evidence.run, evidence.node(made)),
+                             rank_fact(finding.ranks[1]), node_fact(evidence.run, evidence.node(other)));
     evidence.show_waits({made, other}, finding);
     depends_on(finding, Unknown::kPlaceOfMessage);
     return finding;

@@ -16,21 +16,20 @@ namespace {
 // A creation that lacks members of which nothing tells who they are.
 bool lacks_somebody(const WaitNode& node) {
     return node.kind == WaitKind::kCreation && node.sequence == kNoSequence &&
-           std::any_of(node.absent.begin(), node.absent.end(),
-                       [](const Absence& absence) { return !absence.member.known() && absence.global_rank < 0; });
+           std::ranges::any_of(
+               node.absent, [](const Absence& absence) { return !absence.member.known() && absence.global_rank < 0; });
 }
 
 // Creations that lack somebody unknown, and those whose missing members are in one of these.
 std::vector<uint32_t> creations_apart(const Evidence& evidence, const ToldSoFar& told) {
     std::vector<uint32_t> nodes;
-    const auto is_known = [&](uint32_t node) { return std::find(nodes.begin(), nodes.end(), node) != nodes.end(); };
+    const auto is_known = [&](uint32_t node) { return std::ranges::find(nodes, node) != nodes.end(); };
     for (bool more = true; more;) {
         more = false;
         for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-            const WaitNode& node = evidence.graph.nodes[index];
-            const bool follows = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
-                return std::any_of(absence.held_by.begin(), absence.held_by.end(), is_known);
-            });
+            const WaitNode& node = evidence.node(index);
+            const bool follows = std::ranges::any_of(
+                node.absent, [&](const Absence& absence) { return std::ranges::any_of(absence.held_by, is_known); });
             const bool creates = node.kind == WaitKind::kCreation && node.sequence == kNoSequence;
             if (creates && !told.explained[index] && !is_known(index) && (lacks_somebody(node) || follows)) {
                 nodes.push_back(index);
@@ -38,7 +37,7 @@ std::vector<uint32_t> creations_apart(const Evidence& evidence, const ToldSoFar&
             }
         }
     }
-    std::sort(nodes.begin(), nodes.end());
+    std::ranges::sort(nodes);
     return nodes;
 }
 
@@ -50,7 +49,7 @@ void find_creations_apart(const Evidence& evidence, ToldSoFar& told) {
     bool hangs = false;
     for (const uint32_t index : nodes) {
         hangs |= evidence.hang_of[index] == Hang::kByTime;
-        for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+        for (const Waiter& waiter : evidence.node(index).waiting) {
             processes.insert(waiter.member.process);
         }
     }

@@ -28,7 +28,7 @@ constexpr size_t kMostOfMembers = 2;  // times as many members made a call as di
 
 // A call that all members make alike: a collective, or an exchange between all of them in one group.
 std::optional<CallPlace> place_in_program(const Evidence& evidence, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     if (node.kind == WaitKind::kCollective) {
         return CallPlace{node.communicator, node.sequence};
     }
@@ -46,7 +46,7 @@ std::optional<CallPlace> place_in_program(const Evidence& evidence, uint32_t ind
         return size > 2 && peers.size() + 1 >= static_cast<size_t>(size);
     };
     if (node.kind == WaitKind::kPointToPoint && !node.waiting.empty() &&
-        std::all_of(node.waiting.begin(), node.waiting.end(), is_whole_exchange)) {
+        std::ranges::all_of(node.waiting, is_whole_exchange)) {
         return CallPlace{node.communicator, node.sequence, true};
     }
     return std::nullopt;
@@ -68,8 +68,7 @@ bool break_tie_by_vote(const Evidence& evidence, const std::vector<Edge>& cycle,
     for (const uint32_t process : vote.few()) {
         ranks.push_back(evidence.run.processes[process].rank);
     }
-    std::erase_if(ranks,
-                  [&](int rank) { return !std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank); });
+    std::erase_if(ranks, [&](int rank) { return !std::ranges::binary_search(finding.ranks, rank); });
     if (ranks.empty()) {
         return false;
     }
@@ -92,7 +91,7 @@ bool is_whole_stage(const Run& run, const std::vector<int>& ranks) {
 const WaitNode* call_of_many(const Evidence& evidence, const std::vector<Edge>& cycle) {
     std::map<WaitKind, const WaitNode*> of_kind;
     for (const Edge& edge : cycle) {
-        const WaitNode& node = evidence.graph.nodes[edge.from];
+        const WaitNode& node = evidence.node(edge.from);
         if (!of_kind.emplace(node.kind, &node).second && node.kind != WaitKind::kPointToPoint) {
             return nullptr;
         }
@@ -104,7 +103,7 @@ const WaitNode* call_of_many(const Evidence& evidence, const std::vector<Edge>& 
         return nullptr;
     }
     const WaitNode& collective = *of_kind.at(WaitKind::kCollective);
-    const auto is_message = [&](uint32_t node) { return evidence.graph.nodes[node].kind == WaitKind::kPointToPoint; };
+    const auto is_message = [&](uint32_t node) { return evidence.node(node).kind == WaitKind::kPointToPoint; };
     const bool all_in_messages = std::ranges::all_of(collective.absent, [&](const Absence& absence) {
         return !absence.held_by.empty() && std::ranges::all_of(absence.held_by, is_message);
     });
@@ -144,7 +143,7 @@ struct OddHalf {
 // The edit's call is the rank's half of the message that it waits in.
 bool is_own_half(const Evidence& evidence, const WaitNode& node, const Edit& edit) {
     const CallSignature& made = evidence.run.processes[edit.process].history[edit.place];
-    return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+    return std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
         return waiter.member.process == edit.process && waiter.entry != nullptr && waiter.member.row == made.row &&
                waiter.entry->kind == made.kind && waiter.entry->peer == made.peer;
     });
@@ -154,7 +153,7 @@ bool is_own_half(const Evidence& evidence, const WaitNode& node, const Edit& edi
 // the ring, by what each rank did before.
 std::optional<OddHalf> odd_half(const Evidence& evidence, const Edge& edge, uint32_t waits_in,
                                 const std::optional<Edit>& own, const std::optional<Edit>& lone) {
-    const WaitNode& node = evidence.graph.nodes[edge.from];
+    const WaitNode& node = evidence.node(edge.from);
     if (node.kind != WaitKind::kPointToPoint || edge.via.row == kNoIndex) {
         return std::nullopt;
     }
@@ -167,13 +166,13 @@ std::optional<OddHalf> odd_half(const Evidence& evidence, const Edge& edge, uint
             return OddHalf{&edge, edit, true};
         }
     }
-    const bool same_group = evidence.graph.nodes[waits_in].communicator == node.communicator;
+    const bool same_group = evidence.node(waits_in).communicator == node.communicator;
     return own && same_group && in_place_of(evidence.run, edge.via, node, *own) ? std::optional(OddHalf{&edge})
                                                                                 : std::nullopt;
 }
 
 Sentence odd_half_text(const Evidence& evidence, const OddHalf& half, int rank, bool is_late) {
-    const WaitNode& node = evidence.graph.nodes[half.edge->from];
+    const WaitNode& node = evidence.node(half.edge->from);
     const Edit* const edit = half.edit;
     const Sentence like =
         edit == nullptr || edit->siblings.empty()
@@ -193,14 +192,13 @@ bool choose_odd_half(const Evidence& evidence, const std::vector<OddHalf>& halve
         return false;
     }
     const OddHalf& half = halves.front();
-    const int rank =
-        half.is_extra ? evidence.run.processes[half.process()].rank : evidence.run.member(half.edge->via).global_rank;
+    const int rank = half.is_extra ? evidence.run.processes[half.process()].rank : evidence.rank_of(half.edge->via);
     const std::vector<const Edit*> edits = evidence.edits.among(finding.ranks);
     if (std::ranges::any_of(edits, [&](const Edit* edit) { return edit->process != half.process(); }) ||
         (half.edit == nullptr && std::ranges::any_of(deviating, [&](int one) { return one != rank; }))) {
         return false;
     }
-    const std::vector<Absence>& absent = evidence.graph.nodes[half.edge->from].absent;
+    const std::vector<Absence>& absent = evidence.node(half.edge->from).absent;
     const bool is_queued = std::ranges::any_of(absent, [&](const Absence& absence) {
         return absence.member == half.edge->via && absence.reason == AbsenceReason::kQueued;
     });
@@ -228,14 +226,14 @@ bool choose_odd_half(const Evidence& evidence, const std::vector<OddHalf>& halve
 const char* doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle, const std::vector<int>& deviating,
                         Finding& finding) {
     const std::vector<int> all = finding.ranks;
-    const bool all_receive = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
-        const auto& waiting = evidence.graph.nodes[edge.from].waiting;
-        return std::all_of(waiting.begin(), waiting.end(), [](const Waiter& waiter) {
+    const bool all_receive = std::ranges::all_of(cycle, [&](const Edge& edge) {
+        const auto& waiting = evidence.node(edge.from).waiting;
+        return std::ranges::all_of(waiting, [](const Waiter& waiter) {
             return waiter.entry != nullptr && waiter.entry->kind == OpKind::kRecv;
         });
     });
     // Only a complete record can show that a rank never did something before.
-    const bool forgot_calls = std::any_of(all.begin(), all.end(), [&](int member) {
+    const bool forgot_calls = std::ranges::any_of(all, [&](int member) {
         return evidence.process_of_rank[member] != nullptr && evidence.process_of_rank[member]->overwritten != 0;
     });
     if (!all_receive && deviating.size() == all.size() && !forgot_calls) {
@@ -249,21 +247,19 @@ const char* doubt_pairs(const Evidence& evidence, const std::vector<Edge>& cycle
 // A rank that waits without having made the missing call at all may have skipped it as well.
 // Where all are creations, each rank has made one that the others lack.
 void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
-    const auto is_creation = [&](const Edge& edge) {
-        return evidence.graph.nodes[edge.from].kind == WaitKind::kCreation;
-    };
+    const auto is_creation = [&](const Edge& edge) { return evidence.node(edge.from).kind == WaitKind::kCreation; };
     if (std::ranges::all_of(cycle, is_creation)) {
         return;
     }
     for (const Edge& edge : cycle) {
-        for (const Absence& absence : evidence.graph.nodes[edge.from].absent) {
-            const bool named = std::binary_search(finding.ranks.begin(), finding.ranks.end(), absence.global_rank);
+        for (const Absence& absence : evidence.node(edge.from).absent) {
+            const bool named = std::ranges::binary_search(finding.ranks, absence.global_rank);
             const bool uncounted =
-                absence.reason == AbsenceReason::kQueued && first_step(evidence.graph.nodes[edge.from]) == INT32_MAX;
+                absence.reason == AbsenceReason::kQueued && first_step(evidence.node(edge.from)) == INT32_MAX;
             if (!named || (absence.reason != AbsenceReason::kNotIssued && !uncounted)) {
                 continue;
             }
-            const Sentence call = node_fact(evidence.run, evidence.graph.nodes[edge.from]);
+            const Sentence call = node_fact(evidence.run, evidence.node(edge.from));
             if (uncounted) {
                 finding.evidence.push_back(
                     phrase("{} may have skipped one and made the next one as {}: without step markers that "
@@ -285,15 +281,14 @@ void doubt_order(const Evidence& evidence, const std::vector<Edge>& cycle, Findi
 // Members that are missing in the edge's node because they are held in `holder`.
 std::vector<int> held_ranks(const Evidence& evidence, const Edge& edge, uint32_t holder) {
     std::vector<int> ranks;
-    for (const Absence& absence : evidence.graph.nodes[edge.from].absent) {
-        if (absence.global_rank >= 0 &&
-            std::find(absence.held_by.begin(), absence.held_by.end(), holder) != absence.held_by.end()) {
+    for (const Absence& absence : evidence.node(edge.from).absent) {
+        if (absence.global_rank >= 0 && std::ranges::find(absence.held_by, holder) != absence.held_by.end()) {
             ranks.push_back(absence.global_rank);
         }
     }
-    for (const Blocked& blocked : evidence.graph.nodes[edge.from].blocked) {
-        if (std::find(blocked.held_by.begin(), blocked.held_by.end(), holder) != blocked.held_by.end()) {
-            ranks.push_back(evidence.run.member(blocked.member).global_rank);
+    for (const Blocked& blocked : evidence.node(edge.from).blocked) {
+        if (std::ranges::find(blocked.held_by, holder) != blocked.held_by.end()) {
+            ranks.push_back(evidence.rank_of(blocked.member));
         }
     }
     return ranks;
@@ -301,8 +296,8 @@ std::vector<int> held_ranks(const Evidence& evidence, const Edge& edge, uint32_t
 
 // If other ranks do the same there, it belongs to the program, although not to every step.
 bool deviates_alone(const Evidence& evidence, uint32_t node, uint32_t process) {
-    const std::vector<Waiter>& waiting = evidence.graph.nodes[node].waiting;
-    return std::none_of(waiting.begin(), waiting.end(), [&](const Waiter& waiter) {
+    const std::vector<Waiter>& waiting = evidence.node(node).waiting;
+    return std::ranges::none_of(waiting, [&](const Waiter& waiter) {
         return waiter.member.process != process && edit_in(evidence, node, waiter.member.process);
     });
 }
@@ -335,7 +330,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
             deviating.insert(deviating.end(), held.begin(), held.end());
         }
         own_edits.push_back(edit);
-        communicators.insert(evidence.graph.nodes[edge.from].communicator);
+        communicators.insert(evidence.node(edge.from).communicator);
     }
     sort_unique(all);
     sort_unique(deviating);
@@ -371,7 +366,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
         doubt_culprits_of_cycle(evidence.run, all, false, finding);
         undecided = "which of them has the wrong order is undecidable";
     }
-    std::sort(finding.ranks.begin(), finding.ranks.end());
+    std::ranges::sort(finding.ranks);
     if (!only_p2p) {
         doubt_order(evidence, cycle, finding);
     }
@@ -382,7 +377,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
 
 void tell_cycle(const Evidence& evidence, ToldSoFar& told, const std::vector<uint32_t>& nodes, Finding finding) {
     for (const uint32_t node : nodes) {
-        doubt_guesses(evidence.run, evidence.graph.nodes[node], finding);
+        doubt_guesses(evidence.run, evidence.node(node), finding);
     }
     told.add_cause(std::move(finding), nodes);
 }
@@ -390,13 +385,61 @@ void tell_cycle(const Evidence& evidence, ToldSoFar& told, const std::vector<uin
 // A pair that never exchanged anything, among pairs that did again and again: the message may go to the wrong rank.
 void doubt_first_message(const Evidence& evidence, const std::vector<Edge>& cycle, Finding& finding) {
     constexpr uint64_t kOften = 3;
-    const auto sequence_of = [&](const Edge& edge) { return evidence.graph.nodes[edge.from].sequence; };
+    const auto sequence_of = [&](const Edge& edge) { return evidence.node(edge.from).sequence; };
     const bool any_often = std::ranges::any_of(cycle, [&](const Edge& edge) { return sequence_of(edge) >= kOften; });
     for (const Edge& edge : cycle) {
-        const WaitNode& node = evidence.graph.nodes[edge.from];
+        const WaitNode& node = evidence.node(edge.from);
         if (any_often && node.kind == WaitKind::kPointToPoint && node.sequence == 0) {
             depends_on<Unknown::kMessageTooMany>(finding, ranks_fact(waiting_ranks(evidence.run, node)));
         }
+    }
+}
+
+// The rank that is missing in the edge's node, and held in the next one.
+int missing_rank(const Run& run, const Edge& edge) {
+    return edge.via.row == kNoIndex ? run.processes[edge.via.process].rank : run.member(edge.via).global_rank;
+}
+
+// "rank 0 waits in tp:0 #5 for rank 1, which waits in dp:0 #7 for rank 0"; a long cycle shows only its beginning.
+Sentence ring_text(const std::vector<CycleStep>& cycle) {
+    constexpr size_t kShownInFull = 4;
+    constexpr size_t kShownOfLong = 2;
+    const size_t told = cycle.size() <= kShownInFull ? cycle.size() : kShownOfLong;
+    Sentence text = rank_fact(cycle.front().rank);
+    for (size_t i = 0; i < told; ++i) {
+        text +=
+            phrase("{} waits in {} for {}", i == 0 ? "" : ", which", cycle[i].waits_in, rank_fact(cycle[i].waits_for));
+    }
+    return told == cycle.size() ? text
+                                : phrase("{}, and so on: {} waits, the last of them for {}", text, cycle.size(),
+                                         rank_fact(cycle.front().rank));
+}
+
+void explain_cycle(const Run& run, const WaitGraph& graph, const std::vector<Edge>& cycle, Finding& finding) {
+    constexpr size_t kShownWaits = 8;
+    int rank = missing_rank(run, cycle.back());
+    for (const Edge& edge : cycle) {
+        if (missing_rank(run, edge) != rank) {  // else it waits behind work of its own
+            finding.cycle.push_back({rank, own_call_fact(run, graph.nodes[edge.from], rank), missing_rank(run, edge)});
+        }
+        rank = missing_rank(run, edge);
+    }
+    finding.summary = ring_text(finding.cycle);
+    for (size_t i = 0; i < std::min(kShownWaits, cycle.size()); ++i) {
+        if (const Sentence waiting = waiting_fact(run, graph.nodes[cycle[i].from]); !waiting.empty()) {
+            finding.evidence.push_back(waiting);
+        }
+    }
+}
+
+// Tells the ring from a rank on that the finding names.
+void begin_with_a_named_rank(Finding& finding) {
+    const auto first = std::ranges::find_if(
+        finding.cycle, [&](const CycleStep& step) { return std::ranges::binary_search(finding.ranks, step.rank); });
+    const bool is_told = !finding.cycle.empty() && finding.summary.text() == ring_text(finding.cycle).text();
+    if (is_told && first != finding.cycle.end()) {
+        std::rotate(finding.cycle.begin(), first, finding.cycle.end());
+        finding.summary = ring_text(finding.cycle);
     }
 }
 
@@ -406,9 +449,8 @@ void add_cycle(const Evidence& evidence, ToldSoFar& told, const std::vector<uint
     if (cycle.empty()) {
         return;
     }
-    const bool only_p2p = std::all_of(cycle.begin(), cycle.end(), [&](const Edge& edge) {
-        return evidence.graph.nodes[edge.from].kind == WaitKind::kPointToPoint;
-    });
+    const bool only_p2p = std::ranges::all_of(
+        cycle, [&](const Edge& edge) { return evidence.node(edge.from).kind == WaitKind::kPointToPoint; });
     Finding finding = evidence.finding_at(only_p2p ? FindingKind::kP2pCycle : FindingKind::kOrderInversion, oldest);
     explain_cycle(evidence.run, evidence.graph, cycle, finding);
     std::vector<std::vector<int>> held;
@@ -417,8 +459,8 @@ void add_cycle(const Evidence& evidence, ToldSoFar& told, const std::vector<uint
     }
     choose_culprits(evidence, cycle, held, nodes, finding);
     begin_with_a_named_rank(finding);
-    if (std::ranges::any_of(
-            cycle, [&](const Edge& edge) { return evidence.graph.nodes[edge.from].kind == WaitKind::kCreation; })) {
+    if (std::ranges::any_of(cycle,
+                            [&](const Edge& edge) { return evidence.node(edge.from).kind == WaitKind::kCreation; })) {
         finding.next = "create and split communicators on every rank in the same order, and as often";
     }
     doubt<Unknown::kNamesOfCreations>(
@@ -426,7 +468,7 @@ void add_cycle(const Evidence& evidence, ToldSoFar& told, const std::vector<uint
     for (const Edge& edge : cycle) {
         const bool guessed =
             edge.via.row == kNoIndex &&
-            evidence.run.communicators[evidence.graph.nodes[edge.from].communicator].size != evidence.run.world_size;
+            evidence.run.communicators[evidence.node(edge.from).communicator].size != evidence.run.world_size;
         doubt<Unknown::kMemberGuessed>(finding, guessed && finding.confidence == Confidence::kCertain,
                                        rank_fact(evidence.run.processes[edge.via.process].rank));
     }
@@ -446,14 +488,14 @@ void add_crossing(const Evidence& evidence, ToldSoFar& told, const std::array<ui
         cycle.push_back({nodes[i], nodes[1 - i], first_in[1 - i].front()});
         std::vector<int>& ranks = held.emplace_back();
         for (const MemberRef ref : first_in[1 - i]) {
-            ranks.push_back(evidence.run.member(ref).global_rank);
+            ranks.push_back(evidence.rank_of(ref));
         }
         sort_unique(ranks);
     }
     Finding finding = evidence.finding_at(FindingKind::kOrderInversion, evidence.oldest_of(both));
     finding.summary = phrase("{} issued {} before {}, {} the other way round; neither finishes", ranks_fact(held[1]),
-                             node_fact(evidence.run, evidence.graph.nodes[nodes[0]]),
-                             node_fact(evidence.run, evidence.graph.nodes[nodes[1]]), ranks_fact(held[0]));
+                             node_fact(evidence.run, evidence.node(nodes[0])),
+                             node_fact(evidence.run, evidence.node(nodes[1])), ranks_fact(held[0]));
     evidence.show_waits(both, finding);
     depends_on(finding, evidence.run.process(first_in[0].front()).sees.streams ? Unknown::kWaitsOfStreams
                                                                                : Unknown::kStreamsOfCalls);
@@ -463,7 +505,7 @@ void add_crossing(const Evidence& evidence, ToldSoFar& told, const std::array<ui
 
 // A call that all have issued.
 bool may_cross(const Evidence& evidence, const ToldSoFar& told, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     return node.kind != WaitKind::kCreation && evidence.hang_of[index] == Hang::kByTime && node.absent.empty() &&
            !told.is_told(index);
 }
@@ -479,10 +521,9 @@ bool may_wait_for_others_of(const Process& process, const WaitNode& node, const 
 void find_crossings(const Evidence& evidence, ToldSoFar& told) {
     std::map<uint32_t, std::map<uint32_t, const Waiter*>> calls;  // process -> node
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        for (const Waiter& waiter : evidence.graph.nodes[index].waiting) {
+        for (const Waiter& waiter : evidence.node(index).waiting) {
             if (waiter.entry != nullptr &&
-                may_wait_for_others_of(evidence.run.process(waiter.member), evidence.graph.nodes[index],
-                                       *waiter.entry) &&
+                may_wait_for_others_of(evidence.run.process(waiter.member), evidence.node(index), *waiter.entry) &&
                 may_cross(evidence, told, index)) {
                 calls[waiter.member.process].try_emplace(index, &waiter);
             }
@@ -515,10 +556,9 @@ void find_cycles(const Evidence& evidence, ToldSoFar& told) {
         members[evidence.components[node]].push_back(node);
     }
     for (const auto& [component, nodes] : members) {
-        const bool reported =
-            std::any_of(nodes.begin(), nodes.end(), [&](uint32_t node) { return told.explained[node]; });
-        const bool hangs = std::any_of(nodes.begin(), nodes.end(),
-                                       [&](uint32_t node) { return evidence.hang_of[node] == Hang::kByTime; });
+        const bool reported = std::ranges::any_of(nodes, [&](uint32_t node) { return told.explained[node]; });
+        const bool hangs =
+            std::ranges::any_of(nodes, [&](uint32_t node) { return evidence.hang_of[node] == Hang::kByTime; });
         if (nodes.size() > 1 && hangs && !reported && !told.skipped_in.contains(component)) {
             add_cycle(evidence, told, nodes);
         }

@@ -33,12 +33,11 @@ bool ends_are_known(const Process& process, const Member& member, const StreamOr
 std::vector<uint32_t> nodes_explained_by(const Evidence& evidence, const Mismatch& mismatch) {
     std::vector<uint32_t> nodes;
     for (uint32_t i = 0; i < evidence.graph.nodes.size(); ++i) {
-        const WaitNode& node = evidence.graph.nodes[i];
+        const WaitNode& node = evidence.node(i);
         const bool there = node.kind == WaitKind::kCollective && node.communicator == mismatch.communicator;
         // If equal calls follow each other, a skipped one shows only at the next call that differs.
-        const bool skipped_before = std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
-            return absence.moved_on && std::find(mismatch.culprits.begin(), mismatch.culprits.end(), absence.member) !=
-                                           mismatch.culprits.end();
+        const bool skipped_before = std::ranges::any_of(node.absent, [&](const Absence& absence) {
+            return absence.moved_on && std::ranges::find(mismatch.culprits, absence.member) != mismatch.culprits.end();
         });
         if (there && (node.sequence == mismatch.sequence || (mismatch.edit.kind != EditKind::kChanged &&
                                                              (node.sequence > mismatch.sequence || skipped_before)))) {
@@ -65,9 +64,8 @@ void call_a_capture_by_its_name(const Evidence& evidence, const Mismatch& mismat
         "{} captured {} into graph {} and never launched that graph, where {} ran it; the others meet its next "
         "call on the communicator instead",
         ranks_fact(finding.ranks), call_fact(evidence.run, mismatch.communicator, right->kind, mismatch.sequence),
-        capture->graph, ranks_fact({evidence.run.member(reporter).global_rank}));
-    finding.evidence.push_back(
-        capture_fact(process, evidence.run.member(mismatch.culprits.front()).global_rank, *capture));
+        capture->graph, ranks_fact({evidence.rank_of(reporter)}));
+    finding.evidence.push_back(capture_fact(process, evidence.rank_of(mismatch.culprits.front()), *capture));
 }
 
 // If rings lost unfinished calls, no waiter is visible. Then we accept that nobody finished the call.
@@ -108,9 +106,9 @@ void lead_with_mismatches_ahead(const Evidence& evidence, ToldSoFar& told, std::
         }
         std::vector<uint32_t> nodes;
         for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-            const WaitNode& node = evidence.graph.nodes[index];
+            const WaitNode& node = evidence.node(index);
             if (evidence.hangs(index) && !told.explained[index] && node.device_unknown && node.absent.empty() &&
-                std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
                     return is_behind(evidence, waiter, evidence.mismatches[i]);
                 })) {
                 nodes.push_back(index);
@@ -143,7 +141,7 @@ void find_disagreements(const Evidence& evidence, ToldSoFar& told) {
         finding.summary = mismatch.summary;
         finding.evidence = mismatch.evidence;
         for (const MemberRef ref : mismatch.culprits) {
-            finding.ranks.push_back(evidence.run.member(ref).global_rank);
+            finding.ranks.push_back(evidence.rank_of(ref));
         }
         const Sentence shift = mismatch.culprits.empty() || mismatch.several_threads
                                    ? Sentence()

@@ -30,7 +30,7 @@ const Process* holder_among(const Evidence& evidence, const WaitNode& node) {
 // Members that are missing there and wait for an answer of another process; empty if one of the missing does not.
 std::vector<const Process*> missing_that_wait(const Evidence& evidence, uint32_t index) {
     std::vector<const Process*> missing;
-    for (const Absence& absence : evidence.graph.nodes[index].absent) {
+    for (const Absence& absence : evidence.node(index).absent) {
         const Process* const process = absence.member.known() && evidence.is_free(index, absence)
                                            ? &evidence.run.process(absence.member)
                                            : nullptr;
@@ -48,7 +48,7 @@ std::vector<const Process*> missing_that_wait(const Evidence& evidence, uint32_t
 
 void find_gil_held(const Evidence& evidence, ToldSoFar& told) {
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
+        const WaitNode& node = evidence.node(index);
         const Process* const holder =
             told.explained[index] || !evidence.hangs(index) ? nullptr : holder_among(evidence, node);
         const std::vector<const Process*> missing =
@@ -60,8 +60,8 @@ void find_gil_held(const Evidence& evidence, ToldSoFar& told) {
         finding.ranks = {holder->rank};
         const Process& first = *missing.front();
         std::vector<int> ranks;
-        std::transform(missing.begin(), missing.end(), std::back_inserter(ranks),
-                       [](const Process* process) { return process->rank; });
+        std::ranges::transform(missing, std::back_inserter(ranks),
+                               [](const Process* process) { return process->rank; });
         finding.victims = ranks;
         finding.summary = phrase("{} holds the GIL while it waits in {} for {}, which {} for another process in {}",
                                  rank_fact(holder->rank), node_fact(evidence.run, node), ranks_fact(ranks),

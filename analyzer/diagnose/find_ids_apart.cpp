@@ -14,18 +14,16 @@ namespace titan::analyzer {
 namespace {
 
 bool has_rank_0(const Run& run, const WaitNode& node) {
-    return std::any_of(node.waiting.begin(), node.waiting.end(),
-                       [&](const Waiter& waiter) { return run.member(waiter.member).rank == 0; });
+    return std::ranges::any_of(node.waiting, [&](const Waiter& waiter) { return run.member(waiter.member).rank == 0; });
 }
 
 void add_ids_apart(const Evidence& evidence, ToldSoFar& told, const std::vector<uint32_t>& nodes) {
     const Run& run = evidence.run;
-    const auto maker = std::find_if(nodes.begin(), nodes.end(),
-                                    [&](uint32_t node) { return has_rank_0(run, evidence.graph.nodes[node]); });
+    const auto maker = std::ranges::find_if(nodes, [&](uint32_t node) { return has_rank_0(run, evidence.node(node)); });
     Finding finding = evidence.finding_at(FindingKind::kCommInitStuck, maker != nodes.end() ? *maker : nodes.front());
     std::string sides;
     for (const uint32_t index : nodes) {
-        const WaitNode& node = evidence.graph.nodes[index];
+        const WaitNode& node = evidence.node(index);
         const std::vector<int> ranks = waiting_ranks(run, node);
         sides += fmt::format("{} {} with {}", sides.empty() ? "" : ",", ranks_text(ranks),
                              sides.empty() ? "one ncclUniqueId" : "another");
@@ -35,8 +33,7 @@ void add_ids_apart(const Evidence& evidence, ToldSoFar& told, const std::vector<
     }
     evidence.show_waits(nodes, finding);
     sort_unique(finding.ranks);
-    finding.summary =
-        phrase("{} never ends: it is made by{}", node_fact(run, evidence.graph.nodes[nodes.front()]), sides);
+    finding.summary = phrase("{} never ends: it is made by{}", node_fact(run, evidence.node(nodes.front())), sides);
     depends_on(finding, Unknown::kOriginOfIds);
     told.explain(std::move(finding), nodes);
 }
@@ -51,7 +48,7 @@ void find_ids_apart(const Evidence& evidence, ToldSoFar& told) {
         }
     }
     for (const auto& [component, nodes] : components) {
-        const Communicator& communicator = evidence.run.communicators[evidence.graph.nodes[nodes.front()].communicator];
+        const Communicator& communicator = evidence.run.communicators[evidence.node(nodes.front()).communicator];
         if (!communicator.name.empty() && evidence.may_be_one_communicator(nodes)) {
             add_ids_apart(evidence, told, nodes);
         }

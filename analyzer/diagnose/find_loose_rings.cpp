@@ -22,7 +22,7 @@ std::vector<uint32_t> ring_of(const WaitGraph& graph, uint32_t index) {
     const std::vector<bool> behind = may_be_behind(graph, index);
     std::vector<uint32_t> ring = nodes_behind(graph, {index});
     std::erase_if(ring, [&](uint32_t node) { return !behind[node]; });
-    std::sort(ring.begin(), ring.end());
+    std::ranges::sort(ring);
     return ring.size() > 1 ? ring : std::vector<uint32_t>();
 }
 
@@ -39,7 +39,7 @@ std::vector<int> missing_in(const WaitNode& node) {
 }
 
 void tell_ring(const Evidence& evidence, ToldSoFar& told, uint32_t index, const std::vector<uint32_t>& ring) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     const bool is_pair = node.kind == WaitKind::kPointToPoint;
     Finding finding = evidence.finding_at(is_pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived, index);
     const std::vector<int> missing = missing_in(node);
@@ -69,11 +69,11 @@ void tell_ring(const Evidence& evidence, ToldSoFar& told, uint32_t index, const 
 void find_loose_rings(const Evidence& evidence, ToldSoFar& told) {
     const auto is_told = [&](uint32_t node) { return told.is_told(node); };
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        if (!evidence.hangs(index) || is_told(index) || missing_in(evidence.graph.nodes[index]).empty()) {
+        if (!evidence.hangs(index) || is_told(index) || missing_in(evidence.node(index)).empty()) {
             continue;
         }
         const std::vector<uint32_t> ring = ring_of(evidence.graph, index);
-        if (!ring.empty() && std::none_of(ring.begin(), ring.end(), is_told)) {
+        if (!ring.empty() && std::ranges::none_of(ring, is_told)) {
             tell_ring(evidence, told, index, ring);
         }
     }

@@ -19,11 +19,10 @@ namespace {
 // Do the others wait on that very communicator for the waiter's half of sends and receives? Then it called another
 // thing.
 bool is_met_by_messages(const Evidence& evidence, const WaitNode& node, MemberRef waiter) {
-    return node.kind == WaitKind::kCollective &&
-           std::any_of(evidence.graph.nodes.begin(), evidence.graph.nodes.end(), [&](const WaitNode& other) {
+    return node.kind == WaitKind::kCollective && std::ranges::any_of(evidence.graph.nodes, [&](const WaitNode& other) {
                return other.kind == WaitKind::kPointToPoint && other.communicator == node.communicator &&
-                      std::any_of(other.absent.begin(), other.absent.end(),
-                                  [&](const Absence& absence) { return absence.member == waiter; });
+                      std::ranges::any_of(other.absent,
+                                          [&](const Absence& absence) { return absence.member == waiter; });
            });
 }
 
@@ -36,18 +35,17 @@ void find_odd_waiters(const Evidence& evidence, ToldSoFar& told) {
         if (evidence.hang_of[index] != Hang::kByTime || told.explained[index]) {
             continue;
         }
-        for (const Absence& absence : evidence.graph.nodes[index].absent) {
+        for (const Absence& absence : evidence.node(index).absent) {
             if (absence.skip.verdict == SkipVerdict::kWaiterIsOdd && !absence.moved_on) {
                 odd[absence.skip.waiter.process].emplace_back(index, &absence);
             }
         }
     }
     for (const auto& [process, places] : odd) {
-        const auto first = std::min_element(places.begin(), places.end(), [&](const auto& a, const auto& b) {
-            return evidence.since(a.first) < evidence.since(b.first);
-        });
+        const auto first = std::ranges::min_element(
+            places, [&](const auto& a, const auto& b) { return evidence.since(a.first) < evidence.since(b.first); });
         const uint32_t index = first->first;
-        const WaitNode& node = evidence.graph.nodes[index];
+        const WaitNode& node = evidence.node(index);
         const SkippedCall& skip = first->second->skip;
         const Member& waiter = evidence.run.member(skip.waiter);
         std::vector<int> others;
@@ -80,11 +78,10 @@ void find_odd_waiters(const Evidence& evidence, ToldSoFar& told) {
         }
         std::vector<uint32_t> nodes;
         for (uint32_t other = 0; other < evidence.graph.nodes.size(); ++other) {
-            const WaitNode& there = evidence.graph.nodes[other];
+            const WaitNode& there = evidence.node(other);
             const bool follows = there.kind == WaitKind::kCollective && there.communicator == skip.communicator &&
                                  there.sequence >= skip.sequence;
-            const bool odd_too =
-                std::any_of(places.begin(), places.end(), [&](const auto& place) { return place.first == other; });
+            const bool odd_too = std::ranges::any_of(places, [&](const auto& place) { return place.first == other; });
             if (follows || odd_too) {
                 nodes.push_back(other);
             }

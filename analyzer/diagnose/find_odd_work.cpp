@@ -51,10 +51,10 @@ const Waiter* only_odd_work(const Evidence& evidence, const WaitNode& node, std:
         }
     }
     const auto has_run = [&](const std::string& name) {
-        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
             const Process& process = evidence.run.process(waiter.member);
-            return std::any_of(process.work_done.begin(), process.work_done.end(),
-                               [&](const auto& done) { return process.text(done.first) == name; });
+            return std::ranges::any_of(process.work_done,
+                                       [&](const auto& done) { return process.text(done.first) == name; });
         });
     };
     const Waiter* only = nullptr;
@@ -67,20 +67,20 @@ const Waiter* only_odd_work(const Evidence& evidence, const WaitNode& node, std:
         }
         only = *waiters.begin();
         const Process& process = evidence.run.process(only->member);
-        std::copy_if(ahead[only].begin(), ahead[only].end(), std::back_inserter(odd),
-                     [&](uint32_t index) { return name_of_piece(process, process.work[index]) == name; });
+        std::ranges::copy_if(ahead[only], std::back_inserter(odd),
+                             [&](uint32_t index) { return name_of_piece(process, process.work[index]) == name; });
     }
-    std::sort(odd.begin(), odd.end());
+    std::ranges::sort(odd);
     return only;
 }
 
 }  // namespace
 
 void find_odd_work(const Evidence& evidence, ToldSoFar& told) {
-    const bool unseen = std::any_of(evidence.graph.nodes.begin(), evidence.graph.nodes.end(),
-                                    [](const WaitNode& node) { return node.device_unknown; });
+    const bool unseen =
+        std::ranges::any_of(evidence.graph.nodes, [](const WaitNode& node) { return node.device_unknown; });
     for (const uint32_t index : unseen ? first_stuck_nodes(evidence, told) : std::vector<uint32_t>{}) {
-        const WaitNode& node = evidence.graph.nodes[index];
+        const WaitNode& node = evidence.node(index);
         std::vector<uint32_t> odd;
         const Waiter* waiter =
             node.device_unknown && all_arrived(evidence, told, index) ? only_odd_work(evidence, node, odd) : nullptr;
@@ -88,7 +88,7 @@ void find_odd_work(const Evidence& evidence, ToldSoFar& told) {
             continue;
         }
         const Process& process = evidence.run.process(waiter->member);
-        const int rank = evidence.run.member(waiter->member).global_rank;
+        const int rank = evidence.rank_of(waiter->member);
         Finding finding = evidence.finding_at(FindingKind::kGpuQueueBlocked, index);
         finding.ranks = {rank};
         finding.summary =

@@ -34,7 +34,7 @@ void add_unrecorded_death(const Evidence& evidence, ToldSoFar& told, int rank) {
 }
 
 bool is_in_a_call(const Process& process) {
-    return std::any_of(process.entries.begin(), process.entries.end(), [](const Entry& entry) {
+    return std::ranges::any_of(process.entries, [](const Entry& entry) {
         return format::moves_data(entry.kind) && entry.state != format::CallState::kFinished;
     });
 }
@@ -77,7 +77,7 @@ void add_deaths_in_a_hang(const Evidence& evidence, ToldSoFar& told) {
 // What NCCL refused on all of these, and where else; empty where it refused none, or others.
 Sentence refusal_of_all(const Run& run, const std::vector<int>& ranks) {
     for (const Refusal& refusal : refusals_of(run)) {
-        if (std::includes(refusal.ranks.begin(), refusal.ranks.end(), ranks.begin(), ranks.end())) {
+        if (std::ranges::includes(refusal.ranks, ranks)) {
             return refusal_fact(refusal);
         }
     }
@@ -90,8 +90,8 @@ void add_other_deaths(const Evidence& evidence, ToldSoFar& told) {
     finding.since_ns = INT64_MAX;
     const Process* unsure = nullptr;
     // A launcher may have ended those in a call with one that ended, too.
-    const bool one_left = std::any_of(evidence.run.processes.begin(), evidence.run.processes.end(),
-                                      [](const Process& process) { return process.is_gone() && !process.died(); });
+    const bool one_left = std::ranges::any_of(
+        evidence.run.processes, [](const Process& process) { return process.is_gone() && !process.died(); });
     bool waited = false;
     bool failed = false;  // failed by itself; an error of another rank may cause that, too
     const std::set<int> named = dead_ranks_in(told.findings);

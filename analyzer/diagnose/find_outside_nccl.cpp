@@ -50,8 +50,7 @@ Stands stands_of(const Run& run) {
 
 std::vector<int> ranks_of(const std::vector<const Process*>& processes) {
     std::vector<int> ranks;
-    std::transform(processes.begin(), processes.end(), std::back_inserter(ranks),
-                   [](const Process* process) { return process->rank; });
+    std::ranges::transform(processes, std::back_inserter(ranks), [](const Process* process) { return process->rank; });
     sort_unique(ranks);
     return ranks;
 }
@@ -74,8 +73,7 @@ int64_t may_wait_ns(const Evidence& evidence, const std::vector<const Process*>&
 
 Sentence stand_text(const Stand& stand, const std::vector<const Process*>& processes) {
     const std::vector<int> ranks = ranks_of(processes);
-    const bool over =
-        std::any_of(processes.begin(), processes.end(), [](const Process* process) { return process->is_gone(); });
+    const bool over = std::ranges::any_of(processes, [](const Process* process) { return process->is_gone(); });
     const Sentence in =
         phrase("{} {} in {}", ranks_fact(ranks),
                over ? verb_form(ranks.size(), "was", "were") : verb_form(ranks.size(), "is", "are"), stand.place);
@@ -102,8 +100,8 @@ std::vector<int> not_with_the_most(const Stands& stands) {
 
 // Who waits in vain fails in the end, by a timeout. Any other death is a cause of its own.
 bool any_other_died(const Run& run, const OutsideWait& wait) {
-    return std::any_of(run.processes.begin(), run.processes.end(), [&](const Process& process) {
-        const bool waited = std::binary_search(wait.waiting.begin(), wait.waiting.end(), process.rank);
+    return std::ranges::any_of(run.processes, [&](const Process& process) {
+        const bool waited = std::ranges::binary_search(wait.waiting, process.rank);
         return process.died() && !(waited && process.ending.failed());
     });
 }
@@ -146,8 +144,7 @@ std::optional<OutsideWait> find_outside_wait(const Evidence& evidence) {
     sort_unique(found.elsewhere);
     if (found.elsewhere.empty() && std::ssize(found.waiting) == evidence.run.world_size) {
         found.elsewhere = not_with_the_most(stands);
-    } else if (evidence.options.hang_after_s <= 0 &&
-               std::any_of(evidence.run.processes.begin(), evidence.run.processes.end(), by_itself)) {
+    } else if (evidence.options.hang_after_s <= 0 && std::ranges::any_of(evidence.run.processes, by_itself)) {
         found.hang_after_ns = std::max(found.hang_after_ns, kGlooTimeoutNs);
     }
     return found.waiting.empty() || found.elsewhere.empty() ? std::nullopt : std::optional(std::move(found));
@@ -211,8 +208,7 @@ void find_outside_nccl(const Evidence& evidence, ToldSoFar& told) {
     Finding finding;
     finding.kind = FindingKind::kOutsideNccl;
     finding.ranks = wait->elsewhere;
-    std::set_difference(wait->waiting.begin(), wait->waiting.end(), wait->elsewhere.begin(), wait->elsewhere.end(),
-                        std::back_inserter(finding.victims));
+    std::ranges::set_difference(wait->waiting, wait->elsewhere, std::back_inserter(finding.victims));
     finding.since_ns = wait->since_ns;
     finding.waited_ns = wait->waited_ns;
     finding.summary = phrase("{}; {} made no call of CUDA or NCCL for {}", wait->story, ranks_fact(wait->waiting),

@@ -42,7 +42,7 @@ Half half_of(const Evidence& evidence, const WaitNode& node, OpKind kind) {
     Half half;
     half.member =
         evidence.run.communicators[node.communicator].by_rank[static_cast<size_t>(sends ? node.source : node.target)];
-    half.rank = evidence.run.member(half.member).global_rank;
+    half.rank = evidence.rank_of(half.member);
     // A small send is done before anybody receives it: then its sender does not wait.
     const Process& process = evidence.run.process(half.member);
     const auto call = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
@@ -83,13 +83,13 @@ Finding undecidable(const Evidence& evidence, ToldSoFar& told, const Pair& pair)
     finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
     depends_on<Unknown::kSizeOfPair>(finding, pair.what());
     finding.summary = phrase("the two sides of {} pass different {}s; which one is wrong is undecidable",
-                             node_fact(evidence.run, evidence.graph.nodes[pair.node]), pair.what());
+                             node_fact(evidence.run, evidence.node(pair.node)), pair.what());
     show(evidence, told, pair, finding);
     return finding;
 }
 
 Finding of_rank(const Evidence& evidence, ToldSoFar& told, int rank, const std::vector<Pair>& pairs, bool by_its_past) {
-    const uint32_t oldest = std::min_element(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) {
+    const uint32_t oldest = std::ranges::min_element(pairs, [&](const Pair& a, const Pair& b) {
                                 return evidence.since(a.node) < evidence.since(b.node);
                             })->node;
     const Pair& first = pairs.front();
@@ -100,7 +100,7 @@ Finding of_rank(const Evidence& evidence, ToldSoFar& told, int rank, const std::
         peers.push_back(pair.halves[pair.halves[0].rank == rank ? 1 : 0].rank);
     }
     sort_unique(peers);
-    const WaitNode& node = evidence.graph.nodes[oldest];
+    const WaitNode& node = evidence.node(oldest);
     finding.summary =
         pairs.size() == 1
             ? phrase("{} passes another {} than {} in {}", rank_fact(rank), first.what(), ranks_fact(peers),
@@ -130,7 +130,7 @@ void find_pairs_of_other_size(const Evidence& evidence, ToldSoFar& told) {
     std::map<int, std::vector<Pair>> odd_by_past;
     std::map<uint32_t, std::vector<Pair>> open;  // by communicator
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
+        const WaitNode& node = evidence.node(index);
         if (all_arrived(evidence, told, index) && node.sizes_differ) {
             Pair pair{index, {half_of(evidence, node, OpKind::kSend), half_of(evidence, node, OpKind::kRecv)}};
             const int odd = odd_by_its_past(pair);

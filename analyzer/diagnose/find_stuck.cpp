@@ -20,13 +20,13 @@ constexpr size_t kShownStuck = 8;
 
 // The call in which a rank hangs may have lost its entry; then the calls with entries only wait behind it.
 bool may_hang_in_a_lost_call(const Evidence& evidence, const WaitNode& node) {
-    const bool in_line = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+    const bool in_line = std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
         return waiter.in_line || has_lost_unfinished_calls(evidence.run.process(waiter.member));
     });
     const std::vector<MemberRef>& members = evidence.run.communicators[node.communicator].members;
     // Neither half of a pair ends without the other: if the entry of one half is lost, it has not ended, either.
     const bool lost_half = node.lost && node.kind == WaitKind::kPointToPoint;
-    return in_line || lost_half || (node.lost && std::any_of(members.begin(), members.end(), [&](MemberRef ref) {
+    return in_line || lost_half || (node.lost && std::ranges::any_of(members, [&](MemberRef ref) {
                                         return has_lost_unfinished_calls(evidence.run.process(ref));
                                     }));
 }
@@ -43,8 +43,8 @@ void add_stuck_in_lost_calls(const Evidence& evidence, ToldSoFar& told, const st
         }
     }
     for (const uint32_t node : nodes) {
-        for (const Waiter& waiter : evidence.graph.nodes[node].waiting) {
-            finding.ranks.push_back(evidence.run.member(waiter.member).global_rank);
+        for (const Waiter& waiter : evidence.node(node).waiting) {
+            finding.ranks.push_back(evidence.rank_of(waiter.member));
         }
     }
     sort_unique(finding.ranks);
@@ -56,7 +56,7 @@ void add_stuck_in_lost_calls(const Evidence& evidence, ToldSoFar& told, const st
     finding.summary = phrase(
         "the rings are too small: calls that had not finished are overwritten, and {} may hang in one of those; in "
         "which, and for whom, is undecidable; the oldest that is left is {}",
-        ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
+        ranks_fact(finding.ranks), node_fact(evidence.run, evidence.node(oldest)));
     if (largest != nullptr) {
         finding.would_confirm.push_back(larger_ring_text(*largest) +
                                         ", among them unfinished ones that it may hang in");
@@ -75,8 +75,9 @@ void add_stuck_in_lost_calls(const Evidence& evidence, ToldSoFar& told, const st
 // Only hosts that wait for their GPUs show that the call has not ended.
 bool is_known_by_hosts_alone(const Evidence& evidence, const WaitNode& node) {
     return node.device_unknown && node.kind != WaitKind::kCreation &&
-           std::all_of(node.waiting.begin(), node.waiting.end(),
-                       [&](const Waiter& waiter) { return evidence.graph.orders[waiter.member.process].inferred; });
+           std::ranges::all_of(node.waiting, [&](const Waiter& waiter) {
+               return evidence.graph.orders[waiter.member.process].inferred;
+           });
 }
 
 // Each host's newest call was taken for the one that it waits for, but any since it last waited may be: one finding.
@@ -88,7 +89,7 @@ void add_stuck_unseen(const Evidence& evidence, ToldSoFar& told, const std::vect
     finding.summary = phrase(
         "{} wait for their GPUs, and which call does not finish is not recorded: {}, or another one since their last "
         "wait",
-        ranks_fact(finding.ranks), node_fact(evidence.run, evidence.graph.nodes[oldest]));
+        ranks_fact(finding.ranks), node_fact(evidence.run, evidence.node(oldest)));
     depends_on(finding, Unknown::kStreamsUnseen);
     told.add(std::move(finding), nodes);
 }
@@ -109,7 +110,7 @@ std::vector<int> unrecorded_partners(const Evidence& evidence, const WaitNode& n
                               evidence.graph.orders[member.process].progress[index] == Progress::kUnknown;
             const int partner =
                 open ? run.global_rank(run.communicators[process.members[entry.row].communicator], entry.peer) : -1;
-            if (partner >= 0 && std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), partner)) {
+            if (partner >= 0 && std::ranges::binary_search(run.missing_ranks, partner)) {
                 ranks.push_back(partner);
             }
         }
@@ -180,9 +181,9 @@ void doubt_blocker(const Evidence& evidence, const WaitNode& node, const Blocked
 }
 
 void note_blocked(const Evidence& evidence, uint32_t index, BlockedCauses& causes) {
-    for (const Blocked& blocked : evidence.graph.nodes[index].blocked) {
+    for (const Blocked& blocked : evidence.node(index).blocked) {
         if (blocked.held_by.empty() && !evidence.run.process(blocked.member).is_gone()) {
-            const CulpritKey key{blocked.member.process, evidence.run.member(blocked.member).global_rank, kNoIndex, -1};
+            const CulpritKey key{blocked.member.process, evidence.rank_of(blocked.member), kNoIndex, -1};
             causes.try_emplace(key, BlockedCause{&blocked, {}}).first->second.nodes.push_back(index);
         }
     }
@@ -197,7 +198,7 @@ void report_blocked(const Evidence& evidence, ToldSoFar& told, const BlockedCaus
     std::map<std::pair<uint32_t, std::string>, Place> places;
     for (const auto& [key, cause] : causes) {
         const uint32_t first = evidence.oldest_of(cause.nodes);
-        const BlockedBy by = find_blocker(evidence.run, evidence.graph.nodes[first], *cause.blocked);
+        const BlockedBy by = find_blocker(evidence.run, evidence.node(first), *cause.blocked);
         Place& place = places[{first, blocker_text(evidence.run, *cause.blocked, by)}];
         place.causes.push_back(&cause);
         place.by = by;
@@ -209,12 +210,12 @@ void report_blocked(const Evidence& evidence, ToldSoFar& told, const BlockedCaus
         for (const BlockedCause* cause : place.causes) {
             blocked.push_back(cause->blocked);
             nodes.insert(nodes.end(), cause->nodes.begin(), cause->nodes.end());
-            finding.ranks.push_back(evidence.run.member(cause->blocked->member).global_rank);
+            finding.ranks.push_back(evidence.rank_of(cause->blocked->member));
         }
         sort_unique(finding.ranks);
-        explain_blocked(evidence.run, evidence.graph.nodes[key.first], blocked, finding);
-        doubt_blocker(evidence, evidence.graph.nodes[key.first], *blocked.front(), place.by, finding);
-        doubt_short_wait(evidence.run, evidence.graph.nodes[key.first], finding);
+        explain_blocked(evidence.run, evidence.node(key.first), blocked, finding);
+        doubt_blocker(evidence, evidence.node(key.first), *blocked.front(), place.by, finding);
+        doubt_short_wait(evidence.run, evidence.node(key.first), finding);
         if (finding.confidence == Confidence::kPossible && break_tie(evidence, nodes, finding)) {
             finding.kind = FindingKind::kP2pUnmatched;
         }
@@ -229,17 +230,17 @@ void find_stuck(const Evidence& evidence, ToldSoFar& told) {
     std::vector<uint32_t> in_line;
     const std::vector<uint32_t> stuck = first_stuck_nodes(evidence, told);
     std::vector<uint32_t> unseen;
-    std::copy_if(stuck.begin(), stuck.end(), std::back_inserter(unseen), [&](uint32_t index) {
-        return all_arrived(evidence, told, index) && is_known_by_hosts_alone(evidence, evidence.graph.nodes[index]);
+    std::ranges::copy_if(stuck, std::back_inserter(unseen), [&](uint32_t index) {
+        return all_arrived(evidence, told, index) && is_known_by_hosts_alone(evidence, evidence.node(index));
     });
     if (unseen.size() > 1) {
         add_stuck_unseen(evidence, told, unseen);
     }
     for (const uint32_t index : stuck) {
-        if (unseen.size() > 1 && std::find(unseen.begin(), unseen.end(), index) != unseen.end()) {
+        if (unseen.size() > 1 && std::ranges::find(unseen, index) != unseen.end()) {
             continue;
         }
-        const WaitNode& node = evidence.graph.nodes[index];
+        const WaitNode& node = evidence.node(index);
         if (!all_arrived(evidence, told, index)) {
             note_blocked(evidence, index, blocked);
             continue;

@@ -123,7 +123,7 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
     for (const UnevenPair& pair : pairs.differ) {
         concerned.insert(concerned.end(), {pair.from, pair.to});
     }
-    std::sort(concerned.begin(), concerned.end());
+    std::ranges::sort(concerned);
     concerned.erase(std::unique(concerned.begin(), concerned.end()), concerned.end());
     if (odd.part) {
         finding.ranks = {rank_of(run, call, *odd.part)};
@@ -143,7 +143,7 @@ void judge_pairs(const Run& run, const Call& call, const Pairs& pairs, Finding& 
         for (const size_t part : concerned) {
             finding.ranks.push_back(rank_of(run, call, part));
         }
-        std::sort(finding.ranks.begin(), finding.ranks.end());
+        std::ranges::sort(finding.ranks);
         finding.summary =
             pairs.differ.size() == 1
                 ? phrase("the two sides of a pair pass different sizes in {}: {}; which one is wrong is undecidable",
@@ -179,7 +179,7 @@ std::vector<size_t> suspects(const Call& call) {
     for (const auto& [size, count] : votes) {
         if (count * 2 > call.parts.size()) {
             std::vector<size_t> few;
-            std::copy_if(all.begin(), all.end(), std::back_inserter(few), [&](size_t index) {
+            std::ranges::copy_if(all, std::back_inserter(few), [&](size_t index) {
                 const Part& part = call.parts[index];
                 return !part.even() || part.exchange->sent != size;
             });
@@ -261,7 +261,7 @@ bool one_each(const Call& call) {
     for (const Part& part : call.parts) {
         processes.push_back(part.member.process);
     }
-    std::sort(processes.begin(), processes.end());
+    std::ranges::sort(processes);
     return std::adjacent_find(processes.begin(), processes.end()) == processes.end();
 }
 
@@ -321,7 +321,7 @@ void find_uneven_exchanges(const Evidence& evidence, ToldSoFar& told) {
         }
         std::vector<uint32_t> nodes;
         for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-            const WaitNode& node = evidence.graph.nodes[index];
+            const WaitNode& node = evidence.node(index);
             if (node.kind == WaitKind::kCollective && node.communicator == call.communicator &&
                 node.sequence >= call.sequence && node.sequence < call.sequence + explains) {
                 nodes.push_back(index);
@@ -329,7 +329,7 @@ void find_uneven_exchanges(const Evidence& evidence, ToldSoFar& told) {
             }
         }
         // A call that the rank made elsewhere instead tells more.
-        const auto surer = std::find_if(told.findings.begin(), told.findings.end(), [&](const Finding& other) {
+        const auto surer = std::ranges::find_if(told.findings, [&](const Finding& other) {
             return other.ranks == finding.ranks && other.confidence > finding.confidence;
         });
         if (surer != told.findings.end()) {

@@ -14,9 +14,10 @@ namespace titan::analyzer {
 void find_unexplained_waits(const Evidence& evidence, ToldSoFar& told) {
     std::vector<uint32_t> nodes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size() && !any_hangs(told.findings); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
-        if (std::any_of(node.waiting.begin(), node.waiting.end(),
-                        [&](const Waiter& waiter) { return waited_for_its_timeout(evidence.run, node, waiter); })) {
+        const WaitNode& node = evidence.node(index);
+        if (std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
+                return waited_for_its_timeout(evidence.run, node, waiter);
+            })) {
             nodes.push_back(index);
         }
     }
@@ -27,9 +28,8 @@ void find_unexplained_waits(const Evidence& evidence, ToldSoFar& told) {
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
     finding.ranks = evidence.ranks_in(nodes);
     evidence.show_waits(nodes, finding);
-    finding.summary =
-        phrase("{} in {} for nearly the whole timeout; the record does not show why",
-               ranks_do(finding.ranks, "waits", "wait"), node_fact(evidence.run, evidence.graph.nodes[oldest]));
+    finding.summary = phrase("{} in {} for nearly the whole timeout; the record does not show why",
+                             ranks_do(finding.ranks, "waits", "wait"), node_fact(evidence.run, evidence.node(oldest)));
     depends_on(finding, Unknown::kDumpsOfOneTime);
     told.add(std::move(finding), nodes);
 }

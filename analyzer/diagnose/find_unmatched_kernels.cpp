@@ -39,8 +39,8 @@ bool waits_for_other_gpus(const std::string& name) {
             plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
         }
     }
-    return std::any_of(kWaitingKernels.begin(), kWaitingKernels.end(),
-                       [&](std::string_view part) { return plain.find(part) != std::string::npos; });
+    return std::ranges::any_of(kWaitingKernels,
+                               [&](std::string_view part) { return plain.find(part) != std::string::npos; });
 }
 
 // A rank whose stream stands in a kernel.
@@ -165,7 +165,7 @@ std::vector<std::vector<int>> groups_of(const Run& run) {
         }
     }
     groups.push_back(run.ranks);
-    std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    std::ranges::stable_sort(groups, [](const auto& a, const auto& b) { return a.size() < b.size(); });
     return groups;
 }
 
@@ -176,7 +176,7 @@ std::optional<Unmatched> unmatched_with(const Evidence& evidence, Launches& laun
                                         int rank) {
     std::optional<Unmatched> complete;
     for (const std::vector<int>& group : groups) {
-        if (!std::binary_search(group.begin(), group.end(), rank)) {
+        if (!std::ranges::binary_search(group, rank)) {
             continue;
         }
         auto found = unmatched_among(evidence, launched, group, stuck, stuck.at(rank));
@@ -192,16 +192,14 @@ std::optional<Unmatched> unmatched_with(const Evidence& evidence, Launches& laun
 // Waits for ranks that stand in the kernel are its consequence.
 void mark_explained(const Evidence& evidence, const Unmatched& unmatched, ToldSoFar& told, Finding& finding) {
     const auto waits = [&](const MemberRef member) {
-        return std::binary_search(unmatched.waiting.begin(), unmatched.waiting.end(),
-                                  evidence.run.process(member).rank);
+        return std::ranges::binary_search(unmatched.waiting, evidence.run.process(member).rank);
     };
     std::vector<uint32_t> causes;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        const WaitNode& node = evidence.graph.nodes[index];
-        const bool all_wait = std::all_of(node.absent.begin(), node.absent.end(),
-                                          [&](const Absence& absence) { return waits(absence.member); }) &&
-                              std::all_of(node.blocked.begin(), node.blocked.end(),
-                                          [&](const Blocked& blocked) { return waits(blocked.member); });
+        const WaitNode& node = evidence.node(index);
+        const bool all_wait =
+            std::ranges::all_of(node.absent, [&](const Absence& absence) { return waits(absence.member); }) &&
+            std::ranges::all_of(node.blocked, [&](const Blocked& blocked) { return waits(blocked.member); });
         if (evidence.hangs(index) && !told.explained[index] && all_wait &&
             !(node.absent.empty() && node.blocked.empty())) {
             causes.push_back(index);
@@ -304,8 +302,8 @@ void find_unmatched_kernels(const Evidence& evidence, ToldSoFar& told) {
         }
     }
     // What most ranks wait in is right where others stand in another kernel.
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Unmatched& a, const Unmatched& b) { return a.waiting.size() > b.waiting.size(); });
+    std::ranges::stable_sort(
+        found, [](const Unmatched& a, const Unmatched& b) { return a.waiting.size() > b.waiting.size(); });
     std::set<int> named;
     for (const Unmatched& unmatched : found) {
         if (named.contains(unmatched.waiting.front())) {

@@ -10,8 +10,8 @@
 namespace titan::analyzer {
 
 const ThreadPosition* gil_holder(const Process& process) {
-    const auto found = std::find_if(process.positions.begin(), process.positions.end(),
-                                    [](const ThreadPosition& position) { return position.held_gil; });
+    const auto found =
+        std::ranges::find_if(process.positions, [](const ThreadPosition& position) { return position.held_gil; });
     return found == process.positions.end() || process.python_threads < 2 || process.is_gone() ? nullptr : &*found;
 }
 

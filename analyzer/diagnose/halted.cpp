@@ -16,7 +16,7 @@ namespace {
 using Halted = std::map<int, const Process*>;
 
 bool names(const std::vector<int>& ranks, const Halted& halted) {
-    return std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return halted.contains(rank); });
+    return std::ranges::any_of(ranks, [&](int rank) { return halted.contains(rank); });
 }
 
 Sentence halted_text(const Halted& halted) {
@@ -67,9 +67,8 @@ bool may_be_halted(const Process& process, const std::vector<Finding>& findings)
     if (halt != Halt::kSilent) {
         return halt != Halt::kNone && process.liveness == Liveness::kAlive;
     }
-    return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-        return finding.hangs &&
-               std::find(finding.ranks.begin(), finding.ranks.end(), process.rank) != finding.ranks.end();
+    return std::ranges::any_of(findings, [&](const Finding& finding) {
+        return finding.hangs && std::ranges::find(finding.ranks, process.rank) != finding.ranks.end();
     });
 }
 
@@ -103,9 +102,8 @@ void name_the_halted(const Run& run, Diagnosis& diagnosis) {
     std::vector<Finding>& findings = diagnosis.findings;
     for (const Finding& finding : findings) {
         if (finding.hangs && !names(finding.ranks, halted)) {
-            std::erase_if(halted, [&](const auto& one) {
-                return std::binary_search(finding.victims.begin(), finding.victims.end(), one.first);
-            });
+            std::erase_if(halted,
+                          [&](const auto& one) { return std::ranges::binary_search(finding.victims, one.first); });
         }
     }
     if (halted.empty()) {

@@ -50,7 +50,7 @@ void add_counter_faults(const DeviceHealth& device, const Counters& counters, st
 }
 
 bool has_xid_of_hardware(const std::vector<Fault>& xids) {
-    return std::any_of(xids.begin(), xids.end(), [](const Fault& xid) { return xid.source == XidSource::kHardware; });
+    return std::ranges::any_of(xids, [](const Fault& xid) { return xid.source == XidSource::kHardware; });
 }
 
 // Of "xid_79"; nothing where it is no such name.

@@ -47,8 +47,7 @@ constexpr auto kJudgements = std::to_array<Judgement>({
 });
 
 const Judgement& judgement_of(const Fault& fault) {
-    return *std::find_if(kJudgements.begin(), kJudgements.end(),
-                         [&](const Judgement& each) { return each.source == fault.source; });
+    return *std::ranges::find_if(kJudgements, [&](const Judgement& each) { return each.source == fault.source; });
 }
 
 // " since step 8", " in step 8", ", the last in step 8", " at 14:20:34.506146".
@@ -239,7 +238,7 @@ void CpuClocks::tell(const std::string& host, Finding& finding) const {
     finding.evidence.push_back(phrase(
         "the CPUs that the ranks of host {} run on have a clock of {:.0f} of {:.0f} MHz (median; lowest {:.0f}), "
         "those of {} have {:.0f} MHz",
-        printable(host), typical, here.most_mhz, *std::min_element(here.mhz.begin(), here.mhz.end()),
+        printable(host), typical, here.most_mhz, *std::ranges::min_element(here.mhz),
         counted(elsewhere.size(), "other host"), typical_elsewhere));
 }
 
@@ -258,13 +257,11 @@ void add_health_findings(const Run& run, std::vector<Finding>& findings) {
     }
     std::vector<Finding> found;
     for (auto& [key, seen] : alike) {
-        std::stable_sort(seen.begin(), seen.end(), [](const Seen& a, const Seen& b) {
-            return a.fault.reading->since_ns < b.fault.reading->since_ns;
-        });
+        std::ranges::stable_sort(
+            seen, [](const Seen& a, const Seen& b) { return a.fault.reading->since_ns < b.fault.reading->since_ns; });
         found.push_back(finding_of(run, seen));
     }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Finding& a, const Finding& b) { return a.since_ns < b.since_ns; });
+    std::ranges::stable_sort(found, [](const Finding& a, const Finding& b) { return a.since_ns < b.since_ns; });
     std::move(found.begin(), found.end(), std::back_inserter(findings));
 }
 

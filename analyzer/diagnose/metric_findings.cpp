@@ -55,11 +55,11 @@ std::string since_text(const Report& report) {
 
 void add_finding(const std::string& name, const std::vector<Report>& reports, std::vector<Finding>& findings) {
     std::vector<Report> bad;
-    std::copy_if(reports.begin(), reports.end(), std::back_inserter(bad), is_bad);
+    std::ranges::copy_if(reports, std::back_inserter(bad), is_bad);
     if (bad.empty()) {
         return;
     }
-    const Report& first = *std::min_element(bad.begin(), bad.end(), seems_earlier);
+    const Report& first = *std::ranges::min_element(bad, seems_earlier);
     std::vector<Report> at_first;
     std::vector<Report> later;
     for (const Report& report : bad) {
@@ -75,7 +75,7 @@ void add_finding(const std::string& name, const std::vector<Report>& reports, st
     finding.summary = phrase("metric {} is {} on {} {}", name, first.metric->last_value, ranks_fact(finding.ranks),
                              since_text(first));
     if (!later.empty()) {
-        const Report& next = *std::min_element(later.begin(), later.end(), seems_earlier);
+        const Report& next = *std::ranges::min_element(later, seems_earlier);
         finding.summary += phrase("; on {} {}", ranks_fact(ranks_of(later)), since_text(next));
     }
     finding.evidence.push_back(phrase("{} report it; its {} newest values on {} are no numbers",

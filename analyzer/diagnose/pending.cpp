@@ -43,8 +43,8 @@ bool is_pending(const Evidence& evidence, const WaitNode& node) {
 bool holds_itself(const WaitGraph& graph, uint32_t index) {
     const std::vector<uint32_t>& edges = graph.edges_of[index];
     const std::vector<uint32_t>& earlier = graph.may_follow[index];
-    return std::all_of(edges.begin(), edges.end(), [&](uint32_t edge) { return graph.edges[edge].to == index; }) &&
-           std::all_of(earlier.begin(), earlier.end(), [&](uint32_t node) { return node == index; });
+    return std::ranges::all_of(edges, [&](uint32_t edge) { return graph.edges[edge].to == index; }) &&
+           std::ranges::all_of(earlier, [&](uint32_t node) { return node == index; });
 }
 
 // Waits that nothing else holds, among those that may hold this one; itself where they hold each other.
@@ -60,7 +60,7 @@ std::vector<uint32_t> origins_of(const WaitGraph& graph, uint32_t index) {
 }
 
 Pending pending_in(const Evidence& evidence, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     const Finding place = evidence.finding_at({}, index);
     Pending pending;
     pending.ranks = waiting_ranks(evidence.run, node);
@@ -119,7 +119,7 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
     }
     std::set<uint32_t> pending;
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
-        if (is_pending(evidence, evidence.graph.nodes[index])) {
+        if (is_pending(evidence, evidence.node(index))) {
             const std::vector<uint32_t> origins = origins_of(evidence.graph, index);
             pending.insert(origins.begin(), origins.end());
         }
@@ -137,7 +137,7 @@ std::vector<Pending> find_pending(const Evidence& evidence, const std::vector<Fi
         waits.push_back(pending_idle(*idle));
     }
     // The longest waits, and of equal ones those of the most ranks, are nearest to the cause.
-    std::stable_sort(waits.begin(), waits.end(), [](const Pending& a, const Pending& b) {
+    std::ranges::stable_sort(waits, [](const Pending& a, const Pending& b) {
         return std::pair(-a.waited_ns, -static_cast<int64_t>(a.ranks.size())) <
                std::pair(-b.waited_ns, -static_cast<int64_t>(b.ranks.size()));
     });

@@ -65,7 +65,7 @@ void tell_sites_once(const Run& run, std::vector<Finding>& findings) {
                     continue;
                 }
                 const std::set<int> here = ranks_in(line);
-                if (!here.empty() && std::includes(told.begin(), told.end(), here.begin(), here.end())) {
+                if (!here.empty() && std::ranges::includes(told, here)) {
                     take_out(line, site);
                 }
                 told.insert(here.begin(), here.end());
@@ -79,8 +79,8 @@ std::string without_told_site(const Run& run, const Finding& finding, int rank, 
     add_sites(run, {rank}, sites);
     for (const std::string& site : sites) {
         const size_t at = state.find(site);
-        if (at != std::string::npos && std::any_of(finding.evidence.begin(), finding.evidence.end(),
-                                                   [&](const Sentence& line) { return has(line, site); })) {
+        if (at != std::string::npos &&
+            std::ranges::any_of(finding.evidence, [&](const Sentence& line) { return has(line, site); })) {
             return state.erase(at, site.size());
         }
     }

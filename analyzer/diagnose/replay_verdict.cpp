@@ -109,15 +109,14 @@ class Remedies {
     }
 
     bool is_waited_in() const {
-        return std::any_of(evidence_.graph.nodes.begin(), evidence_.graph.nodes.end(),
-                           [&](const WaitNode& node) { return is_place(node); });
+        return std::ranges::any_of(evidence_.graph.nodes, [&](const WaitNode& node) { return is_place(node); });
     }
 
     bool are_absent() const {
-        return std::all_of(finding_.ranks.begin(), finding_.ranks.end(), [&](int rank) {
-            return std::any_of(evidence_.graph.nodes.begin(), evidence_.graph.nodes.end(), [&](const WaitNode& node) {
-                return std::any_of(node.absent.begin(), node.absent.end(),
-                                   [&](const Absence& absence) { return absence.global_rank == rank; });
+        return std::ranges::all_of(finding_.ranks, [&](int rank) {
+            return std::ranges::any_of(evidence_.graph.nodes, [&](const WaitNode& node) {
+                return std::ranges::any_of(node.absent,
+                                           [&](const Absence& absence) { return absence.global_rank == rank; });
             });
         });
     }
@@ -165,7 +164,7 @@ class Remedies {
         for (const bool named : {false, true}) {
             for (const MemberRef ref : run_.communicators[communicator].members) {
                 const int rank = run_.member(ref).global_rank;
-                const auto call = named == std::binary_search(finding_.ranks.begin(), finding_.ranks.end(), rank)
+                const auto call = named == std::ranges::binary_search(finding_.ranks, rank)
                                       ? run_.process(ref).recall(run_.member(ref), finding_.sequence)
                                       : std::nullopt;
                 if (call) {
@@ -202,7 +201,7 @@ class Remedies {
         std::vector<CallEdit> edits;
         const auto add_side = [&](const Process& process, const Entry& call) {
             const auto edit = side_of(rank, process, call);
-            if (edit && edits.size() <= kMostEdits && std::find(edits.begin(), edits.end(), *edit) == edits.end()) {
+            if (edit && edits.size() <= kMostEdits && std::ranges::find(edits, *edit) == edits.end()) {
                 edits.push_back(*edit);
             }
         };
@@ -225,8 +224,7 @@ class Remedies {
         std::vector<CallEdit> edits;
         for (const WaitNode& node : evidence_.graph.nodes) {
             for (const Absence& absence : is_place(node) ? node.absent : std::vector<Absence>()) {
-                const bool named =
-                    std::binary_search(finding_.ranks.begin(), finding_.ranks.end(), absence.global_rank);
+                const bool named = std::ranges::binary_search(finding_.ranks, absence.global_rank);
                 if (const auto edit = named ? at(node, Kind::kInsert, absence.global_rank) : std::nullopt) {
                     edits.push_back(*edit);
                 }
@@ -267,7 +265,7 @@ class Remedies {
             }
             for (const Waiter& waiter : node.waiting) {
                 const int rank = run_.member(waiter.member).global_rank;
-                if (waiter.entry != nullptr && std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+                if (waiter.entry != nullptr && std::ranges::find(ranks, rank) != ranks.end()) {
                     use(node, CallEdit{Kind::kRemove, rank, node.communicator, node.sequence, waiter.entry->kind,
                                        node.source, node.target});
                 }
@@ -294,7 +292,7 @@ class Remedies {
     std::vector<CallEdit> owed(const std::vector<int>& ranks, bool once_more) const {
         std::vector<CallEdit> edits;
         const auto add = [&](const WaitNode& node, int rank) {
-            const bool named = std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+            const bool named = std::ranges::find(ranks, rank) != ranks.end();
             if (const auto edit = named ? at(node, Kind::kInsert, rank) : std::nullopt) {
                 edits.push_back(*edit);
             }
@@ -340,9 +338,8 @@ std::vector<uint32_t> waits_of(const Evidence& evidence, const Finding& finding)
     ranks.insert(finding.ranks.begin(), finding.ranks.end());
     std::vector<uint32_t> nodes;
     for (uint32_t node = 0; node < evidence.graph.nodes.size(); ++node) {
-        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.graph.nodes[node]);
-        if (evidence.hangs(node) &&
-            std::any_of(waiting.begin(), waiting.end(), [&](int rank) { return ranks.contains(rank); })) {
+        const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.node(node));
+        if (evidence.hangs(node) && std::ranges::any_of(waiting, [&](int rank) { return ranks.contains(rank); })) {
             nodes.push_back(node);
         }
     }
@@ -351,8 +348,7 @@ std::vector<uint32_t> waits_of(const Evidence& evidence, const Finding& finding)
 
 std::vector<uint32_t> still_waited_in(const std::vector<uint32_t>& nodes, const WhatIf& answer) {
     std::vector<uint32_t> still;
-    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(still),
-                 [&](uint32_t node) { return !answer.ends[node]; });
+    std::ranges::copy_if(nodes, std::back_inserter(still), [&](uint32_t node) { return !answer.ends[node]; });
     return still;
 }
 
@@ -365,7 +361,7 @@ struct Best {
 
 // No edit of calls makes a communicator.
 bool is_clear(const WaitGraph& graph, const WhatIf& answer) {
-    return std::none_of(answer.waits.begin(), answer.waits.end(), [&](const WaitThen& wait) {
+    return std::ranges::none_of(answer.waits, [&](const WaitThen& wait) {
         return wait.node && (wait.why == WhyNot::kElse || graph.nodes[*wait.node].kind == WaitKind::kCreation);
     });
 }
@@ -374,7 +370,7 @@ bool is_clear(const WaitGraph& graph, const WhatIf& answer) {
 size_t plays_of(const Evidence& evidence) {
     size_t calls = 1;
     for (const StreamOrder& order : evidence.graph.orders) {
-        calls += static_cast<size_t>(std::count_if(order.progress.begin(), order.progress.end(), [](Progress progress) {
+        calls += static_cast<size_t>(std::ranges::count_if(order.progress, [](Progress progress) {
             return progress != Progress::kDone && progress != Progress::kNone;
         }));
     }
@@ -480,7 +476,7 @@ void replay_verdict(const Evidence& evidence, std::vector<Finding>& findings) {
         head.evidence.push_back(phrase("replayed: {}{}, {}", best.remedy->words, beside, waits_end_fact(ranks)));
         return;
     }
-    const Sentence place = node_fact(evidence.run, evidence.graph.nodes[best.still.front()]);
+    const Sentence place = node_fact(evidence.run, evidence.node(best.still.front()));
     head.evidence.push_back(phrase("replayed: {}{}, {} of {} would still wait, {} in {}", best.remedy->words, beside,
                                    still.size(), counted(ranks.size(), "rank"), rank_fact(still.front()), place));
     // That a play contradicts what is inferred anyway leaves little of it.

@@ -22,7 +22,7 @@ namespace {
 bool is_idle(const Process& process) {
     const auto threads = issuing_threads(process);
     return !threads.empty() && !process.is_gone() && !is_host_unseen(process) && process.ending.halt == Halt::kNone &&
-           std::all_of(threads.begin(), threads.end(), [](const ThreadState* thread) { return thread->call == 0; });
+           std::ranges::all_of(threads, [](const ThreadState* thread) { return thread->call == 0; });
 }
 
 // A process that drives several devices is several ranks, and its own number is none of theirs.
@@ -81,12 +81,11 @@ std::map<uint32_t, Owed> first_owed(const Evidence& evidence, const std::set<uin
 
 // One of the findings says of that collective who should have made it, or that nobody owes it: who made it is to blame.
 bool is_told_of(const Evidence& evidence, const std::vector<Finding>& findings, const WaitNode& owed) {
-    const int made_by = evidence.run.member(owed.waiting.front().member).global_rank;
-    return owed.kind == WaitKind::kCollective &&
-           std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+    const int made_by = evidence.rank_of(owed.waiting.front().member);
+    return owed.kind == WaitKind::kCollective && std::ranges::any_of(findings, [&](const Finding& finding) {
                return finding.hangs && finding.communicator == owed.communicator && finding.sequence == owed.sequence &&
                       (finding.kind == FindingKind::kOpMismatch || finding.kind == FindingKind::kGilHeld ||
-                       std::find(finding.ranks.begin(), finding.ranks.end(), made_by) != finding.ranks.end());
+                       std::ranges::find(finding.ranks, made_by) != finding.ranks.end());
            });
 }
 
@@ -118,7 +117,7 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
         if (std::min(idle_ns, longest_wait_ns(*owed)) <= hang_after_ns(evidence.run, *owed, evidence.options)) {
             continue;
         }
-        const int peer = evidence.run.member(owed->waiting.front().member).global_rank;
+        const int peer = evidence.rank_of(owed->waiting.front().member);
         Finding finding;
         finding.kind = owed->kind == WaitKind::kCollective ? FindingKind::kRankNotArrived : FindingKind::kP2pUnmatched;
         finding.ranks = {first.rank};

@@ -13,8 +13,7 @@ bool lacks_a_member_together(const Evidence& evidence, uint32_t index) {
     while (!queue.empty()) {
         const uint32_t node = queue.back();
         queue.pop_back();
-        if (node != index &&
-            (!evidence.graph.nodes[node].absent.empty() || !evidence.graph.nodes[node].blocked.empty())) {
+        if (node != index && (!evidence.node(node).absent.empty() || !evidence.node(node).blocked.empty())) {
             return true;
         }
         for (const uint32_t next : evidence.graph.together[node]) {
@@ -28,9 +27,9 @@ bool lacks_a_member_together(const Evidence& evidence, uint32_t index) {
 
 // Is there a member whose stream does not wait for another call?
 bool is_blocked_there(const Evidence& evidence, const ToldSoFar& told, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
+    const WaitNode& node = evidence.node(index);
     return evidence.hang_of[index] == Hang::kByTime && !told.is_told(index) &&
-           std::any_of(node.blocked.begin(), node.blocked.end(), [&](const Blocked& blocked) {
+           std::ranges::any_of(node.blocked, [&](const Blocked& blocked) {
                return blocked.held_by.empty() && !evidence.run.process(blocked.member).is_gone();
            });
 }
@@ -38,10 +37,9 @@ bool is_blocked_there(const Evidence& evidence, const ToldSoFar& told, uint32_t 
 }  // namespace
 
 bool all_arrived(const Evidence& evidence, const ToldSoFar& told, uint32_t index) {
-    const WaitNode& node = evidence.graph.nodes[index];
-    const bool dead_waiter = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        return evidence.run.process(waiter.member).is_gone();
-    });
+    const WaitNode& node = evidence.node(index);
+    const bool dead_waiter = std::ranges::any_of(
+        node.waiting, [&](const Waiter& waiter) { return evidence.run.process(waiter.member).is_gone(); });
     return evidence.hangs(index) && !told.is_told(index) && node.absent.empty() && node.blocked.empty() && !dead_waiter;
 }
 
@@ -55,8 +53,7 @@ std::vector<uint32_t> first_stuck_nodes(const Evidence& evidence, const ToldSoFa
             candidates.push_back(index);
         }
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
+    std::ranges::stable_sort(candidates, [&](uint32_t a, uint32_t b) { return evidence.since(a) < evidence.since(b); });
     std::vector<uint32_t> stuck;
     std::vector<bool> behind_stuck(evidence.graph.nodes.size(), false);
     for (const uint32_t index : candidates) {

@@ -74,7 +74,7 @@ bool same_cause(const Run& run, const SlowCauses& slow, const RankTiming& a, con
 // A record without some of a communicator's members may blame whom they held.
 bool any_missing(const Run& run, const RankTiming& rank) {
     const std::vector<Member>& members = run.processes[rank.process].members;
-    return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    return std::ranges::any_of(members, [&](const Member& member) {
         const int known = member.communicator == kNoIndex
                               ? 1
                               : static_cast<int>(run.communicators[member.communicator].members.size());
@@ -86,7 +86,7 @@ bool any_missing(const Run& run, const RankTiming& rank) {
 void set_confidence(const Run& run, const std::vector<const RankTiming*>& group, Finding& finding) {
     const RankTiming& head = *group.front();
     const auto any = [&](auto&& holds) {
-        return std::find_if(group.begin(), group.end(), [&](const RankTiming* rank) { return holds(*rank); });
+        return std::ranges::find_if(group, [&](const RankTiming* rank) { return holds(*rank); });
     };
     const auto stands_out = [](double times) {
         return [times](const RankTiming& rank) { return rank.shape.typical_ns <= times * rank.others_ns; };
@@ -146,14 +146,14 @@ Finding straggler(const Run& run, const Timing& timing, const SlowCauses& slow,
     for (const RankTiming* rank : group) {
         finding.ranks.push_back(rank->rank);
     }
-    std::sort(finding.ranks.begin(), finding.ranks.end());
+    std::ranges::sort(finding.ranks);
     const SlowCause* const cause = cause_of(slow, finding.ranks);
     if (cause != nullptr && cause->of_class == CauseClass::kSlowHost) {
         finding.ranks = cause->ranks;  // others of the host wait for the latest of them
     }
     for (const MemberRef ref : communicator.members) {
         const int rank = run.member(ref).global_rank;
-        if (rank >= 0 && !std::binary_search(finding.ranks.begin(), finding.ranks.end(), rank)) {
+        if (rank >= 0 && !std::ranges::binary_search(finding.ranks, rank)) {
             finding.victims.push_back(rank);
         }
     }
@@ -284,7 +284,7 @@ bool costs_more(const Finding& a, const Finding& b) {
 }
 
 bool is_told(const SlowCauses& slow, const SlowCause& cause, const std::vector<Finding>& findings) {
-    return std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return std::ranges::any_of(findings, [&](const Finding& finding) {
         return finding.kind == FindingKind::kStraggler && cause_of(slow, finding.ranks) == &cause;
     });
 }
@@ -335,13 +335,11 @@ std::vector<Warning> add_timing_findings(const Run& run, Timing& timing, const D
             late.push_back(&rank);
         }
     }
-    std::stable_sort(late.begin(), late.end(),
-                     [](const auto* a, const auto* b) { return a->shape.cost_ns > b->shape.cost_ns; });
+    std::ranges::stable_sort(late, [](const auto* a, const auto* b) { return a->shape.cost_ns > b->shape.cost_ns; });
     std::vector<std::vector<const RankTiming*>> groups;
     for (const RankTiming* rank : late) {
-        const auto found = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
-            return same_cause(run, slow, *group.front(), *rank);
-        });
+        const auto found = std::ranges::find_if(
+            groups, [&](const auto& group) { return same_cause(run, slow, *group.front(), *rank); });
         found == groups.end() ? groups.push_back({rank}) : found->push_back(rank);
     }
     std::erase_if(groups, [&](const auto& group) {

@@ -39,8 +39,8 @@ void doubt_missing(const std::vector<Absence>& absences, Finding& finding) {
 }
 
 bool is_confirmed(const Run& run, const WaitNode& node) {
-    return std::any_of(node.waiting.begin(), node.waiting.end(),
-                       [&](const Waiter& waiter) { return called_a_hang(run.process(waiter.member)); });
+    return std::ranges::any_of(node.waiting,
+                               [&](const Waiter& waiter) { return called_a_hang(run.process(waiter.member)); });
 }
 
 // A slow rank may still come as long as nobody who waits has waited for nearly its whole timeout.
@@ -62,7 +62,7 @@ bool may_wait_for_another_peer(const Process& process, const Member& member, con
         return other.group == call.group && (other.row != call.row || other.peer != call.peer);
     };
     const bool is_cut = process.overwritten != 0 && process.entries.front().group == call.group;
-    return call.group != 0 && (is_cut || std::any_of(process.entries.begin(), process.entries.end(), is_with_another));
+    return call.group != 0 && (is_cut || std::ranges::any_of(process.entries, is_with_another));
 }
 
 }  // namespace
@@ -93,8 +93,7 @@ bool may_have_been_stopped(const Run& run, const Process& process) {
         return (other.source.is_ring || other.source.reason == format::DumpReason::kCollected) && !other.ending.asked();
     };
     return process.liveness == Liveness::kKilled && run.processes.size() > 1 &&
-           witnessed_end(run, process.rank) == nullptr &&
-           std::all_of(run.processes.begin(), run.processes.end(), left_a_ring_alone);
+           witnessed_end(run, process.rank) == nullptr && std::ranges::all_of(run.processes, left_a_ring_alone);
 }
 
 namespace {
@@ -114,7 +113,7 @@ void doubt_free_host(const Run& run, const Absence& absence, Finding& finding) {
 // That somebody waits in it is known by counters alone.
 void doubt_lost_wait(const Run& run, const WaitNode& node, Finding& finding) {
     const auto is_lost = [](const Waiter& waiter) { return waiter.entry == nullptr; };
-    const auto found = std::find_if(node.waiting.begin(), node.waiting.end(), is_lost);
+    const auto found = std::ranges::find_if(node.waiting, is_lost);
     if (node.kind != WaitKind::kCreation && found != node.waiting.end()) {
         depends_on<Unknown::kLostWait>(finding, rank_fact(run.process(found->member).rank),
                                        duration_fact(found->age_ns));
@@ -143,8 +142,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     const WaitNode& node = *culprits.node;
     const Absence& first = culprits.absences.front();
     std::vector<Absence> unknown;
-    std::copy_if(node.absent.begin(), node.absent.end(), std::back_inserter(unknown),
-                 [](const Absence& absence) { return absence.reason == AbsenceReason::kUnknown; });
+    std::ranges::copy_if(node.absent, std::back_inserter(unknown),
+                         [](const Absence& absence) { return absence.reason == AbsenceReason::kUnknown; });
     if (first.reason == AbsenceReason::kLeft || (first.reason == AbsenceReason::kUnknown && first.member.known())) {
         depends_on<Unknown::kBehindItsRecord>(finding, rank_fact(first.global_rank));
         return;
@@ -194,8 +193,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
                                           duration_fact(lacked_processors_ns(*starting)));
     }
     // The first call ever on a communicator, made by as many as go on without it: no vote tells who is the odd one.
-    const auto went_on =
-        std::count_if(node.absent.begin(), node.absent.end(), [](const Absence& absence) { return absence.moved_on; });
+    const auto went_on = std::ranges::count_if(node.absent, [](const Absence& absence) { return absence.moved_on; });
     doubt<Unknown::kFirstCallEver>(finding,
                                    node.kind == WaitKind::kCollective && node.sequence == 0 && first.moved_on &&
                                        node.waiting.size() <= static_cast<size_t>(went_on),
@@ -215,8 +213,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
         // Calls outside process groups and inside CUDA graphs leave no entry; that PyTorch itself gave up tells that it
         // hangs.
         const bool never_seen = first.member.row != kNoIndex && process.members[first.member.row].call_log.empty();
-        const bool held = std::any_of(culprits.absences.begin(), culprits.absences.end(),
-                                      [](const Absence& absence) { return !absence.held_by.empty(); });
+        const bool held =
+            std::ranges::any_of(culprits.absences, [](const Absence& absence) { return !absence.held_by.empty(); });
         doubt<Unknown::kHostOfFile>(finding, !is_confirmed(run, node) || held, rank_fact(first.global_rank));
         doubt<Unknown::kLostRecords>(finding, never_seen && process.overwritten != 0);
     }
@@ -291,7 +289,7 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
 
 void doubt_short_wait(const Run& run, const WaitNode& node, Finding& finding) {
     const int64_t waited_ns = longest_wait_ns(node);
-    if (waited_ns < kSlowWorkNs && std::none_of(run.processes.begin(), run.processes.end(), called_a_hang)) {
+    if (waited_ns < kSlowWorkNs && std::ranges::none_of(run.processes, called_a_hang)) {
         depends_on<Unknown::kSlowWork>(finding, duration_fact(waited_ns));
     }
 }
@@ -300,9 +298,8 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     const Communicator& communicator = run.communicators[node.communicator];
     doubt<Unknown::kGpusUnseen>(finding, node.device_unknown,
                                 progress_advice(run.process(node.waiting.front().member)));
-    const bool by_watchdog = std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
-        return run.process(waiter.member).sees.by_watchdog;
-    });
+    const bool by_watchdog = std::ranges::all_of(
+        node.waiting, [&](const Waiter& waiter) { return run.process(waiter.member).sees.by_watchdog; });
     doubt<Unknown::kStartsUnseen>(finding, by_watchdog && !members_started(node, node.waiting.size()));
     doubt<Unknown::kIdentityGuessed>(finding, communicator.identity_guessed);
     for (const Waiter& waiter : node.waiting) {
@@ -353,9 +350,7 @@ void doubt_stuck(const Run& run, const WaitNode& node, Finding& finding) {
 }
 
 void doubt_guesses(const Run& run, const WaitNode& node, Finding& finding) {
-    const auto any = [&](auto&& is_guessed) {
-        return std::any_of(node.waiting.begin(), node.waiting.end(), is_guessed);
-    };
+    const auto any = [&](auto&& is_guessed) { return std::ranges::any_of(node.waiting, is_guessed); };
     doubt<Unknown::kTimesOfFiles>(finding, any([&](const Waiter& waiter) {
                                       return run.process(waiter.member).moment == Moment::kGuessed &&
                                              !is_confirmed(run, node);

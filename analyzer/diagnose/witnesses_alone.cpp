@@ -55,7 +55,7 @@ std::string group_of(const Run& run, const WatchdogReport& report) {
     if (!report.group.empty() || report.number < 0) {
         return report.group;
     }
-    const auto same = std::find_if(run.testimony.begin(), run.testimony.end(), [&](const Testimony& other) {
+    const auto same = std::ranges::find_if(run.testimony, [&](const Testimony& other) {
         return other.watchdog && !other.watchdog->group.empty() && other.watchdog->timed_out &&
                other.watchdog->number == report.number && other.watchdog->op == report.op;
     });
@@ -141,7 +141,7 @@ Finding disagreement(const Standing& standing) {
     if (finding.ranks.empty()) {
         finding.ranks = sorted(standing.waiting);
     }
-    std::sort(finding.ranks.begin(), finding.ranks.end());
+    std::ranges::sort(finding.ranks);
     finding.summary = phrase("the calls that timed out differ at one place: {}", calls);
     return finding;
 }
@@ -170,8 +170,7 @@ std::optional<Finding> absence(const GroupView& view, const Standing& standing, 
                                  : Confidence::kPossible;
         finding.summary = phrase("{}, in which {} {}", what_they_say(view, standing, standing.behind), waiting, wait);
     } else if (!standing.silent.empty()) {
-        const bool all_speak =
-            std::includes(known.begin(), known.end(), standing.silent.begin(), standing.silent.end());
+        const bool all_speak = std::ranges::includes(known, standing.silent);
         finding.ranks = sorted(standing.silent);
         finding.confidence =
             all_speak && standing.silent.size() < standing.waiting.size() ? Confidence::kLikely : Confidence::kPossible;
@@ -216,7 +215,7 @@ void add_statements(const Run& run, const GroupView* view, Finding& finding) {
     size_t statements = 0;
     for (const bool of_culprits : {true, false}) {
         for (const Testimony& said : run.testimony) {
-            const bool culprit = std::binary_search(finding.ranks.begin(), finding.ranks.end(), said.rank);
+            const bool culprit = std::ranges::binary_search(finding.ranks, said.rank);
             const bool of_group = said.watchdog && view != nullptr && group_of(run, *said.watchdog) == view->group;
             if (said.rank >= 0 && culprit == of_culprits && (culprit || of_group) && statements++ < kShown) {
                 finding.evidence.push_back(quoted(said));
@@ -239,9 +238,7 @@ std::optional<Finding> find_by_watchdogs(const Run& run) {
         finding = standing.by_op.size() > 1 ? disagreement(standing) : absence(*view, standing, known);
         if (finding) {
             finding->victims = sorted(standing.waiting);
-            std::erase_if(finding->victims, [&](int rank) {
-                return std::binary_search(finding->ranks.begin(), finding->ranks.end(), rank);
-            });
+            std::erase_if(finding->victims, [&](int rank) { return std::ranges::binary_search(finding->ranks, rank); });
             finding->waiting = finding->victims;
         }
     } else {
@@ -326,10 +323,10 @@ void add_without_records(Finding finding, Diagnosis& diagnosis) {
 // One that left no record waited itself, as its log says.
 void doubt_those_who_waited(const Run& run, std::vector<Finding>& findings) {
     for (const Testimony& said : run.testimony) {
-        const bool waited = said.watchdog && said.watchdog->timed_out &&
-                            std::binary_search(run.missing_ranks.begin(), run.missing_ranks.end(), said.rank);
+        const bool waited =
+            said.watchdog && said.watchdog->timed_out && std::ranges::binary_search(run.missing_ranks, said.rank);
         for (Finding& finding : findings) {
-            if (waited && std::binary_search(finding.ranks.begin(), finding.ranks.end(), said.rank)) {
+            if (waited && std::ranges::binary_search(finding.ranks, said.rank)) {
                 depends_on<Unknown::kWaitedByItsLog>(finding, rank_fact(said.rank), said.text);
             }
         }
@@ -381,11 +378,11 @@ Diagnosis diagnose_by_witnesses(const Run& run) {
 void doubt_by_witnesses(const Run& run, std::vector<Finding>& findings) {
     doubt_those_who_waited(run, findings);
     for (const Testimony& said : run.testimony) {
-        const auto process = std::find_if(run.processes.begin(), run.processes.end(),
-                                          [&](const Process& one) { return one.rank == said.rank; });
+        const auto process =
+            std::ranges::find_if(run.processes, [&](const Process& one) { return one.rank == said.rank; });
         const bool seen = process != run.processes.end() && process->liveness == Liveness::kAlive;
-        const bool named = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
-            return std::find(finding.ranks.begin(), finding.ranks.end(), said.rank) != finding.ranks.end();
+        const bool named = std::ranges::any_of(findings, [&](const Finding& finding) {
+            return std::ranges::find(finding.ranks, said.rank) != finding.ranks.end();
         });
         if (!said.considered_dead || said.rank < 0 || seen || named) {
             continue;

@@ -165,7 +165,7 @@ class Comparison {
         for (uint32_t row = 0; row < process.members.size(); ++row) {
             groups.push_back(group_of(process, row));
         }
-        std::sort(groups.begin(), groups.end());
+        std::ranges::sort(groups);
         return {std::move(groups), stage_of(run_, process.rank)};
     }
 
@@ -257,8 +257,8 @@ bool follow_elsewhere(const std::vector<Token>& tokens, const Token& first, cons
 // the odd one does what it never did before.
 std::optional<Edit> edit_beside_stages(const Run& run, const Comparison& comparison, uint32_t index) {
     const Process& process = run.processes[index];
-    if (std::any_of(process.history.signatures.begin(), process.history.signatures.end(),
-                    [](const CallSignature& call) { return format::is_collective(call.kind); })) {
+    if (std::ranges::any_of(process.history.signatures,
+                            [](const CallSignature& call) { return format::is_collective(call.kind); })) {
         return std::nullopt;
     }
     Edit edit;
@@ -320,15 +320,14 @@ const std::vector<Edit>& SiblingEdits::all() const {
 }
 
 const Edit* SiblingEdits::of(uint32_t process) const {
-    const auto found =
-        std::find_if(all().begin(), all().end(), [&](const Edit& edit) { return edit.process == process; });
+    const auto found = std::ranges::find_if(all(), [&](const Edit& edit) { return edit.process == process; });
     return found == all().end() ? nullptr : &*found;
 }
 
 std::vector<const Edit*> SiblingEdits::among(const std::vector<int>& ranks) const {
     std::vector<const Edit*> edits;
     for (const Edit& edit : all()) {
-        if (std::find(ranks.begin(), ranks.end(), run_.processes[edit.process].rank) != ranks.end()) {
+        if (std::ranges::find(ranks, run_.processes[edit.process].rank) != ranks.end()) {
             edits.push_back(&edit);
         }
     }

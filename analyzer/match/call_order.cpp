@@ -70,8 +70,8 @@ class CallFinder {
                 return {Made::kYes, entry.place};
             }
         }
-        const bool made = std::any_of(member.sent.begin(), member.sent.end(),
-                                      [&](const auto& sent) { return sent.second > call_.sequence; });
+        const bool made =
+            std::ranges::any_of(member.sent, [&](const auto& sent) { return sent.second > call_.sequence; });
         return {made || !member.p2p_counted ? Made::kUnknown : Made::kNotYet, 0};
     }
 
@@ -88,17 +88,16 @@ bool are_shifted(const Run& run, uint32_t first, uint32_t second) {
 }
 
 bool share_a_process(const Communicator& a, const Communicator& b) {
-    return std::any_of(a.members.begin(), a.members.end(), [&](MemberRef ref) {
-        return std::any_of(b.members.begin(), b.members.end(),
-                           [&](MemberRef other) { return other.process == ref.process; });
+    return std::ranges::any_of(a.members, [&](MemberRef ref) {
+        return std::ranges::any_of(b.members, [&](MemberRef other) { return other.process == ref.process; });
     });
 }
 
 }  // namespace
 
 const Member* member_in(const Process& process, uint32_t communicator) {
-    const auto found = std::find_if(process.members.begin(), process.members.end(),
-                                    [&](const Member& member) { return member.communicator == communicator; });
+    const auto found = std::ranges::find_if(process.members,
+                                            [&](const Member& member) { return member.communicator == communicator; });
     return communicator == kNoIndex || found == process.members.end() ? nullptr : &*found;
 }
 

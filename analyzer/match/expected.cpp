@@ -13,9 +13,6 @@ namespace titan::analyzer {
 namespace {
 
 constexpr size_t kMinContext = 3;
-// A stretch so short tells only where the same thing followed it each time, and often enough.
-constexpr size_t kShortContext = 2;
-constexpr size_t kShortSeen = 3;
 constexpr size_t kMaxContext = 64;
 
 // The newest places of the history that are wanted, in order. What was captured runs later, with calls of its own.
@@ -27,7 +24,7 @@ std::vector<uint32_t> newest_places(const History& history, Wanted&& is_wanted) 
             places.push_back(place);
         }
     }
-    std::reverse(places.begin(), places.end());
+    std::ranges::reverse(places);
     return places;
 }
 
@@ -95,29 +92,14 @@ bool Past::may_go_back_further(size_t candidate, size_t i, size_t length) const 
 
 std::optional<size_t> Past::usual(size_t i) const {
     std::optional<size_t> best;
-    size_t best_length = 0;
-    std::optional<size_t> always;
-    size_t seen = 0;
-    bool unanimous = true;
+    size_t best_length = kMinContext - 1;
     for (size_t candidate = i; candidate-- > 1 && best_length < kMaxContext;) {
-        const size_t length = equal_before(candidate, i);
-        if (length > best_length) {
+        if (const size_t length = equal_before(candidate, i); length > best_length) {
             best_length = length;
             best = candidate;
         }
-        if (length >= kShortContext) {
-            always = always.value_or(candidate);
-            unanimous &= tokens_[candidate] == tokens_[*always];
-            ++seen;
-        }
     }
-    if (best && !unanimous && may_go_back_further(*best, i, best_length)) {
-        return std::nullopt;
-    }
-    if (best_length >= kMinContext) {
-        return best;
-    }
-    return unanimous && seen >= kShortSeen ? always : std::nullopt;
+    return best;
 }
 
 const CallSignature* Past::next() const {
@@ -127,6 +109,7 @@ const CallSignature* Past::next() const {
 
 std::optional<Edit> Past::edit_at(size_t i) const {
     constexpr size_t kClearly = 3;
+    constexpr size_t kFollowed = 2;
     size_t as_here = 0;
     size_t longest = 0;
     size_t other = 0;
@@ -142,7 +125,7 @@ std::optional<Edit> Past::edit_at(size_t i) const {
     }
     const bool is_clear = longest >= kMinContext && longest >= as_here + kClearly;
     // Where it never followed two such calls before, it differs from what usually does.
-    const auto expected = is_clear ? std::optional(other) : as_here < kShortContext ? usual(i) : std::nullopt;
+    const auto expected = is_clear ? std::optional(other) : as_here < kFollowed ? usual(i) : std::nullopt;
     if (!expected || tokens_[*expected] == tokens_[i]) {
         return std::nullopt;
     }
@@ -356,7 +339,7 @@ std::optional<Edit> edit_of_own_past(const Run& run, const std::vector<uint32_t>
     const Process& process = run.processes[index];
     std::vector<bool> is_compared;  // index: row
     for (const Member& member : process.members) {
-        is_compared.push_back(std::any_of(communicators.begin(), communicators.end(), [&](uint32_t one) {
+        is_compared.push_back(std::ranges::any_of(communicators, [&](uint32_t one) {
             return member.communicator == one ||
                    (member.communicator != kNoIndex && are_siblings(run, one, member.communicator));
         }));
@@ -381,7 +364,7 @@ std::optional<Edit> only_edit_of_own_past(const Run& run, const std::vector<int>
     constexpr size_t kMostRanks = 8;
     std::optional<Edit> only;
     for (uint32_t index = 0; ranks.size() <= kMostRanks && index < run.processes.size(); ++index) {
-        const bool asked = std::find(ranks.begin(), ranks.end(), run.processes[index].rank) != ranks.end();
+        const bool asked = std::ranges::find(ranks, run.processes[index].rank) != ranks.end();
         if (auto edit = asked ? edit_of_own_past(run, communicators, index) : std::nullopt) {
             if (only) {
                 return std::nullopt;

@@ -49,16 +49,15 @@ std::vector<int> ranks_of(const Run& run, const Bloc& bloc) {
 std::vector<Bloc> blocs_of(const std::vector<Caller>& callers) {
     std::vector<Bloc> blocs;
     for (const Caller& caller : callers) {
-        const auto mine = std::find_if(blocs.begin(), blocs.end(), [&](const Bloc& bloc) {
-            return same_arguments(*bloc.front().call, *caller.call);
-        });
+        const auto mine = std::ranges::find_if(
+            blocs, [&](const Bloc& bloc) { return same_arguments(*bloc.front().call, *caller.call); });
         if (mine == blocs.end()) {
             blocs.push_back({caller});
         } else {
             mine->push_back(caller);
         }
     }
-    std::stable_sort(blocs.begin(), blocs.end(), [](const Bloc& a, const Bloc& b) { return a.size() > b.size(); });
+    std::ranges::stable_sort(blocs, [](const Bloc& a, const Bloc& b) { return a.size() > b.size(); });
     return blocs;
 }
 
@@ -86,8 +85,8 @@ const Bloc* break_tie(const Run& run, uint32_t communicator, uint64_t sequence, 
         }
     }
     const auto winner = [&]() -> const Bloc* {
-        const auto best = std::max_element(votes.begin(), votes.end());
-        const bool unique = *best > 0 && std::count(votes.begin(), votes.end(), *best) == 1;
+        const auto best = std::ranges::max_element(votes);
+        const bool unique = *best > 0 && std::ranges::count(votes, *best) == 1;
         return unique ? &blocs[static_cast<size_t>(best - votes.begin())] : nullptr;
     };
     if (const Bloc* bloc = winner()) {
@@ -284,7 +283,7 @@ class CommunicatorMatcher {
                     (call.peer >= 0 && call.peer == run_.member(bloc.front().ref).rank));
         };
         const bool is_of_value = kind == FindingKind::kSizeMismatch || kind == FindingKind::kRootMismatch;
-        return is_of_value && std::all_of(blocs.begin(), blocs.end(), is_own) ? std::optional(kind) : std::nullopt;
+        return is_of_value && std::ranges::all_of(blocs, is_own) ? std::optional(kind) : std::nullopt;
     }
 
     Mismatch mismatch_of(uint64_t sequence, FindingKind kind, const std::vector<Bloc>& wrong) const {
@@ -376,8 +375,7 @@ class CommunicatorMatcher {
         }
         if (edit.kind != EditKind::kChanged) {
             for (Cursor& cursor : cursors_) {
-                cursor.excluded |= std::find(mismatch.culprits.begin(), mismatch.culprits.end(), cursor.ref) !=
-                                   mismatch.culprits.end();
+                cursor.excluded |= std::ranges::find(mismatch.culprits, cursor.ref) != mismatch.culprits.end();
             }
         }
         found_.push_back(std::move(mismatch));
@@ -391,10 +389,10 @@ class CommunicatorMatcher {
     // call too many, or too few, tells all.
     bool has_its_own_thread(const Caller& caller, const Bloc& others) const {
         const bool by_main = made_by_main(run_.process(caller.ref), *caller.call);
-        return std::any_of(others.begin(), others.end(), [&](const Caller& other) {
+        return std::ranges::any_of(others, [&](const Caller& other) {
             const Process& process = run_.process(other.ref);
             const auto& signatures = process.history.signatures;
-            return std::any_of(signatures.begin(), signatures.end(), [&](const CallSignature& call) {
+            return std::ranges::any_of(signatures, [&](const CallSignature& call) {
                 return call.row == other.ref.row && same_arguments(call, *caller.call) &&
                        made_by_main(process, call) == by_main;
             });

@@ -33,8 +33,7 @@ struct Mismatch {
     bool never_ends() const { return confidence != Confidence::kPossible && kind != FindingKind::kRedopMismatch; }
     // Is the process one of the culprits?
     bool names(uint32_t process) const {
-        return std::any_of(culprits.begin(), culprits.end(),
-                           [process](MemberRef culprit) { return culprit.process == process; });
+        return std::ranges::any_of(culprits, [process](MemberRef culprit) { return culprit.process == process; });
     }
 };
 

@@ -25,8 +25,7 @@ bool can_meet(const Run& run, const std::vector<MeetingKey>& refused, const Meet
     const auto& [index, sequence, source, target] = meeting.key;
     const Communicator& communicator = run.communicators[index];
     if (source < 0 && target < 0) {
-        return sequence < communicator.least_issued &&
-               std::find(refused.begin(), refused.end(), meeting.key) == refused.end();
+        return sequence < communicator.least_issued && std::ranges::find(refused, meeting.key) == refused.end();
     }
     if (meeting.entries.size() == 2 && meeting.entries[0]->kind != meeting.entries[1]->kind) {
         return pair_agrees(*meeting.entries[0], *meeting.entries[1]);
@@ -74,8 +73,7 @@ std::vector<std::vector<Progress>> progress_of_all(const Run& run, const std::ve
     bool unwatched = false;
     for (const Process& process : run.processes) {
         progress.push_back(local_progress(process));
-        unwatched |=
-            std::find(progress.back().begin(), progress.back().end(), Progress::kUnknown) != progress.back().end();
+        unwatched |= std::ranges::find(progress.back(), Progress::kUnknown) != progress.back().end();
     }
     if (unwatched) {
         note_what_cannot_end(run, mismatches, progress);

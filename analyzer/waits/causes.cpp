@@ -96,8 +96,8 @@ int64_t line_ns(const Process& process) {
 
 // Has a member been missing for too long?
 bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
-    if (std::any_of(node.waiting.begin(), node.waiting.end(),
-                    [&](const Waiter& waiter) { return waited_for_its_timeout(run, node, waiter); })) {
+    if (std::ranges::any_of(node.waiting,
+                            [&](const Waiter& waiter) { return waited_for_its_timeout(run, node, waiter); })) {
         return true;
     }
     int64_t longest = 0;
@@ -114,14 +114,14 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
             std::min({shortest, age_ns, node.last_finished_ns == 0 ? INT64_MAX : end_ns - node.last_finished_ns});
         since = std::min(since, waiter.since_ns);
     }
-    const bool confirmed = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+    const bool confirmed = std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
         const Process& process = run.process(waiter.member);
         return process.sees.by_watchdog || called_a_hang(process);
     });
     if (node.absent.empty()) {
         return shortest > threshold;
     }
-    return longest > threshold && std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+    return longest > threshold && std::ranges::any_of(node.absent, [&](const Absence& absence) {
                // A record that ends before the wait tells nothing of it: dumps may only have been made at different
                // times.
                const bool ends_before = absence.reason == AbsenceReason::kUnknown && absence.member.known();
@@ -133,11 +133,11 @@ bool hangs_by_time(const Run& run, const WaitNode& node, int64_t threshold) {
 // Is a member missing that will never come, however short the wait was?
 bool hangs_by_death(const Run& run, const WaitNode& node) {
     const auto gone = [&](const Waiter& waiter) { return run.process(waiter.member).is_gone(); };
-    const auto dead_waiters = std::count_if(node.waiting.begin(), node.waiting.end(), gone);
+    const auto dead_waiters = std::ranges::count_if(node.waiting, gone);
     if (dead_waiters > 0 && static_cast<size_t>(dead_waiters) < node.waiting.size()) {
         return true;  // its work on the GPU ended with the process
     }
-    return std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+    return std::ranges::any_of(node.absent, [&](const Absence& absence) {
         return absence.member.known() && absence.reason != AbsenceReason::kUnknown &&
                (absence.reason == AbsenceReason::kFailed || run.processes[absence.member.process].is_gone());
     });
@@ -170,13 +170,13 @@ int64_t smeared_over_ns(const Run& run, const WaitNode& node) {
 }  // namespace
 
 bool waits_for_others(const WaitNode& node) {
-    return !node.absent.empty() || std::any_of(node.blocked.begin(), node.blocked.end(),
-                                               [](const Blocked& blocked) { return !blocked.held_by.empty(); });
+    return !node.absent.empty() ||
+           std::ranges::any_of(node.blocked, [](const Blocked& blocked) { return !blocked.held_by.empty(); });
 }
 
 bool is_over(const Run& run, const WaitNode& node) {
-    return std::all_of(node.waiting.begin(), node.waiting.end(),
-                       [&](const Waiter& waiter) { return run.process(waiter.member).has_ended(); });
+    return std::ranges::all_of(node.waiting,
+                               [&](const Waiter& waiter) { return run.process(waiter.member).has_ended(); });
 }
 
 bool called_a_hang(const Process& process) {
@@ -369,7 +369,7 @@ std::vector<Edge> shortest_cycle(const WaitGraph& graph, const std::vector<uint3
                 for (uint32_t at = node; at != start; at = graph.edges[came_by[at]].from) {
                     cycle.push_back(graph.edges[came_by[at]]);
                 }
-                std::reverse(cycle.begin(), cycle.end());
+                std::ranges::reverse(cycle);
                 return cycle;
             }
             if (came_by[to] == kNone) {

@@ -54,7 +54,7 @@ std::optional<int64_t> clock_ahead_ns(const Run& run, uint32_t process, uint32_t
     }
     std::optional<ClockComparison> newest;
     for (const Member& member : own.members) {
-        const auto same = std::find_if(second.members.begin(), second.members.end(), [&](const Member& candidate) {
+        const auto same = std::ranges::find_if(second.members, [&](const Member& candidate) {
             return member.communicator != kNoIndex && candidate.communicator == member.communicator;
         });
         const auto comparison = same == second.members.end() ? std::nullopt : compare_calls(member, *same);

@@ -50,7 +50,7 @@ std::vector<uint32_t> HostHolds::of_member(MemberRef ref) {
     };
     const auto last = std::find_if(owner.entries.rbegin(), owner.entries.rend(),
                                    [&](const Entry& entry) { return entry.row == ref.row; });
-    if (last == owner.entries.rend() || std::none_of(owner.members.begin(), owner.members.end(), drives_another)) {
+    if (last == owner.entries.rend() || std::ranges::none_of(owner.members, drives_another)) {
         return of_process(ref.process);
     }
     std::set<uint32_t> nodes;
@@ -120,8 +120,8 @@ void HostHolds::hold_in_sync(uint32_t process, const ThreadState& thread, HostCa
     // Only a stream's own wait can be told apart; an event or the device may stand for any stream.
     const bool one_stream = call.of_stream() && thread.object != 0;
     const Process& owner = run_.processes[process];
-    const bool seen = std::any_of(owner.entries.begin(), owner.entries.end(),
-                                  [&](const Entry& entry) { return entry.stream == thread.object; });
+    const bool seen =
+        std::ranges::any_of(owner.entries, [&](const Entry& entry) { return entry.stream == thread.object; });
     for (const auto& [index, node] : placed_.node_of_entry[process]) {
         if (!one_stream || !seen || owner.entries[index].stream == thread.object) {
             nodes.insert(node);

@@ -35,7 +35,7 @@ Ahead awaited_by(const Process& process, const ThreadState& thread, const QueueR
 
 std::string awaited_text(const Run& run, const Process& process, const ThreadState& thread, const QueueReader& queues) {
     const Ahead ahead = awaited_by(process, thread, queues);
-    const auto oldest = std::min_element(ahead.calls.begin(), ahead.calls.end(), [&](uint32_t a, uint32_t b) {
+    const auto oldest = std::ranges::min_element(ahead.calls, [&](uint32_t a, uint32_t b) {
         return process.entries[a].entered_ns < process.entries[b].entered_ns;
     });
     if (oldest != ahead.calls.end()) {

@@ -34,8 +34,8 @@ std::map<uint64_t, int32_t> newest_steps(const Run& run, const EditedNumbers::Li
 
 // One thread alone makes calls, and it is the one that does the program's work: the steps are its own.
 bool calls_from_main_only(const Process& process) {
-    return std::all_of(process.callers.begin(), process.callers.end(),
-                       [&](uint32_t thread) { return thread == static_cast<uint32_t>(process.pid); });
+    return std::ranges::all_of(process.callers,
+                               [&](uint32_t thread) { return thread == static_cast<uint32_t>(process.pid); });
 }
 
 // Are steps the same thing to both? Where other threads are at work, only the newest calls that they made together show
@@ -68,7 +68,7 @@ bool keep_steps_together(const Run& run, MemberRef absent, const WaitNode& node,
 }
 
 bool keeps_steps(const Run& run, MemberRef absent, const WaitNode& node) {
-    return absent.row == kNoIndex || std::all_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+    return absent.row == kNoIndex || std::ranges::all_of(node.waiting, [&](const Waiter& waiter) {
                return keep_steps_together(run, absent, node, waiter.member);
            });
 }

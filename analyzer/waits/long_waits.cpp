@@ -18,7 +18,7 @@ constexpr int64_t kLeastNs = 1'000'000'000;  // where no timeout is recorded
 bool may_wait_for_a_call(const Process& process, const ThreadState& thread) {
     const HostCall call(process.text(thread.call));
     const std::vector<const ThreadState*> issuing = issuing_threads(process);
-    const bool issues = std::find(issuing.begin(), issuing.end(), &thread) != issuing.end();
+    const bool issues = std::ranges::find(issuing, &thread) != issuing.end();
     return issues ? call.is_nccl() || call.waits_for_gpu() : call.waits_for_gpu() && !call.polls();
 }
 
@@ -70,7 +70,7 @@ int64_t hangs_for_ns(const Run& run, const Process& process) {
         }
     }
     const int64_t least_ns = process.timeout_ns != 0 ? nearly_its_timeout_ns(process) : kLeastNs;
-    const bool hangs = longest_ns >= least_ns && std::any_of(run.processes.begin(), run.processes.end(), called_a_hang);
+    const bool hangs = longest_ns >= least_ns && std::ranges::any_of(run.processes, called_a_hang);
     return hangs && !process.is_gone() ? longest_ns : 0;
 }
 

@@ -157,8 +157,7 @@ std::optional<uint64_t> calls_made(const Run& run, const EditedNumbers::Line& li
 }
 
 const EditedNumbers::Changes* EditedNumbers::find(const Line& line) const {
-    const auto found =
-        std::find_if(changes_.begin(), changes_.end(), [&](const Changes& each) { return each.line == line; });
+    const auto found = std::ranges::find_if(changes_, [&](const Changes& each) { return each.line == line; });
     return found == changes_.end() ? nullptr : &*found;
 }
 
@@ -173,7 +172,7 @@ uint64_t EditedNumbers::number(const Line& line, uint64_t recorded) const {
     if (changes == nullptr || recorded == kNoSequence) {
         return recorded;
     }
-    if (std::binary_search(changes->removed.begin(), changes->removed.end(), recorded)) {
+    if (std::ranges::binary_search(changes->removed, recorded)) {
         return kNoSequence;
     }
     uint64_t number = recorded - count_below(changes->removed, recorded);

@@ -124,8 +124,8 @@ Ahead QueueReader::finished(Search& search) const {
     Ahead ahead;
     ahead.calls.assign(search.calls.begin(), search.calls.end());
     ahead.work.assign(search.work.begin(), search.work.end());
-    std::stable_sort(ahead.work.begin(), ahead.work.end(),
-                     [&](uint32_t a, uint32_t b) { return process_.work[a].entered_ns < process_.work[b].entered_ns; });
+    std::ranges::stable_sort(
+        ahead.work, [&](uint32_t a, uint32_t b) { return process_.work[a].entered_ns < process_.work[b].entered_ns; });
     if (ahead.work.size() > kMaxAhead) {
         ahead.more_work = ahead.work.size() - kMaxAhead;
         ahead.work.resize(kMaxAhead);
@@ -176,8 +176,7 @@ Ahead QueueReader::anywhere() const {
 bool is_legacy_stream(uint64_t stream) { return stream <= kLegacyHandle; }
 
 bool waits_by_default_stream(const Process& process) {
-    return std::any_of(process.work.begin(), process.work.end(),
-                       [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
+    return std::ranges::any_of(process.work, [](const StreamWork& piece) { return is_legacy_stream(piece.stream); });
 }
 
 std::string work_text(const Process& process, const StreamWork& work) {

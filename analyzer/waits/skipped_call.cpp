@@ -10,7 +10,6 @@
 #include "host_threads.h"
 #include "later_step.h"
 #include "match.h"
-#include "play.h"
 
 namespace titan::analyzer {
 namespace {
@@ -52,59 +51,9 @@ uint64_t sequence_at(const Member& member, uint32_t place) {
     return kNoSequence;
 }
 
-// Halves of the messages that are waited for: of the member that waits, and of the one that is missing.
-struct PairCounts {
-    std::optional<uint64_t> issued, missing;
-    SkipVerdict odd_from(std::optional<uint64_t> usual) const {
-        return !usual || issued == missing ? SkipVerdict::kNo
-               : usual == issued           ? SkipVerdict::kSkipped
-               : usual == missing          ? SkipVerdict::kWaiterIsOdd
-                                           : SkipVerdict::kNo;
-    }
-};
-
-PairCounts counts_of_pair(const Run& run, MemberRef absent, MemberRef waiter, bool waiter_sends) {
-    return {calls_made(run, {waiter, waiter_sends ? OpKind::kSend : OpKind::kRecv, run.member(absent).rank}),
-            calls_made(run, {absent, waiter_sends ? OpKind::kRecv : OpKind::kSend, run.member(waiter).rank})};
-}
-
-// Both have come to the same later call, so a pipeline's pair has exchanged as much one way as the other: of the four
-// counts the one that differs from the other three is the wrong one.
-SkipVerdict odd_of_pair(const Run& run, MemberRef absent, MemberRef waiter, const WaitNode& node) {
-    const bool waiter_sends = node.source == run.member(waiter).rank;
-    const PairCounts counts = counts_of_pair(run, absent, waiter, waiter_sends);
-    const PairCounts back = counts_of_pair(run, absent, waiter, !waiter_sends);
-    const bool one_more = counts.issued && counts.missing && *counts.issued == *counts.missing + 1;
-    return one_more && back.issued == back.missing ? counts.odd_from(back.missing) : SkipVerdict::kNo;
-}
-
-// Pairs of the same places in sibling communicators have all exchanged one number of messages: of this pair, the side
-// with another number is the wrong one.
-SkipVerdict odd_beside_pairs(const Run& run, MemberRef absent, MemberRef waiter, const WaitNode& node) {
-    if (std::min(node.source, node.target) < 0) {  // a record that makes no sense
-        return SkipVerdict::kNo;
-    }
-    std::optional<uint64_t> usual;
-    for (uint32_t index = 0; index < run.communicators.size(); ++index) {
-        const Communicator& other = run.communicators[index];
-        if (index == node.communicator || !are_siblings(run, node.communicator, index) ||
-            other.by_rank.size() <= static_cast<size_t>(std::max(node.source, node.target))) {
-            continue;
-        }
-        const MemberRef from = other.by_rank[static_cast<size_t>(node.source)];
-        const MemberRef to = other.by_rank[static_cast<size_t>(node.target)];
-        const PairCounts counts = from.known() && to.known() ? counts_of_pair(run, to, from, true) : PairCounts();
-        if (!counts.issued || counts.issued != counts.missing || counts.issued != usual.value_or(*counts.issued)) {
-            return SkipVerdict::kNo;
-        }
-        usual = counts.issued;
-    }
-    return counts_of_pair(run, absent, waiter, node.source == run.member(waiter).rank).odd_from(usual);
-}
-
 // Did any of these processes make the call that is waited in?
 bool is_made_by_any(const Run& run, const std::vector<uint32_t>& processes, const WaitNode& node) {
-    return std::any_of(processes.begin(), processes.end(), [&](uint32_t process) {
+    return std::ranges::any_of(processes, [&](uint32_t process) {
         const Member* member = member_in(run.processes[process], node.communicator);
         return member != nullptr && member->issued > node.sequence;
     });
@@ -142,13 +91,9 @@ SkipVerdict who_is_odd(const Run& run, const SiblingEdits& edits, MemberRef abse
     if (!vote.is_tied()) {
         return is_made_by_any(run, vote.b_first, node) ? SkipVerdict::kNo : SkipVerdict::kWaiterIsOdd;
     }
-    if (!collective) {
-        const SkipVerdict by_siblings = odd_beside_siblings(run, edits, absent, node, waiter);
-        const SkipVerdict beside =
-            by_siblings != SkipVerdict::kNo ? by_siblings : odd_beside_pairs(run, absent, waiter.member, node);
-        if (beside != SkipVerdict::kNo) {
-            return beside;
-        }
+    const SkipVerdict beside = collective ? SkipVerdict::kNo : odd_beside_siblings(run, edits, absent, node, waiter);
+    if (beside != SkipVerdict::kNo) {
+        return beside;
     }
     const Process& process = run.process(absent);
     const auto made = process.recall(member, later.sequence);
@@ -156,11 +101,7 @@ SkipVerdict who_is_odd(const Run& run, const SiblingEdits& edits, MemberRef abse
     if (absent_deviates != own_edit(run.process(waiter.member), waiter.entry->place).has_value()) {
         return absent_deviates ? SkipVerdict::kSkipped : SkipVerdict::kWaiterIsOdd;
     }
-    if (collective) {
-        return SkipVerdict::kUndecided;
-    }
-    const SkipVerdict odd = odd_of_pair(run, absent, waiter.member, node);
-    return odd == SkipVerdict::kNo && absent_deviates ? SkipVerdict::kUndecided : odd;
+    return collective || absent_deviates ? SkipVerdict::kUndecided : SkipVerdict::kNo;
 }
 
 // Some other rank made that call, too, and not the missing one before it: it does not replace the missing one.
@@ -172,7 +113,7 @@ bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, cons
     }
     const Member& member = process.members[call.row];
     if (is_creation(call.kind)) {
-        return std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+        return std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
             const Member* same = member_in(run.process(waiter.member), member.communicator);
             return same != nullptr && same->created_ns != 0 && same->created_ns < waiter.since_ns;
         });
@@ -182,8 +123,7 @@ bool others_made_it_first(const Run& run, MemberRef absent, uint32_t place, cons
     }
     const OrderVote vote =
         vote_on_order(run, {node.communicator, node.sequence}, {member.communicator, sequence_at(member, place)});
-    return std::any_of(vote.b_first.begin(), vote.b_first.end(),
-                       [&](uint32_t voter) { return voter != absent.process; });
+    return std::ranges::any_of(vote.b_first, [&](uint32_t voter) { return voter != absent.process; });
 }
 
 // The number of sends, or receives, before that place in its history with the peer that it made most with: of the
@@ -253,8 +193,7 @@ bool called_another_instead(const Run& run, MemberRef absent, const WaitNode& no
 
 bool in_place_of(const Run& run, MemberRef absent, const WaitNode& node, const Edit& edit) {
     const MissingCall missing = missing_call(node, absent, run.member(absent).rank);
-    return std::any_of(edit.instead.begin(), edit.instead.end(),
-                       [&](const CallSignature& call) { return missing.is(call); });
+    return std::ranges::any_of(edit.instead, [&](const CallSignature& call) { return missing.is(call); });
 }
 
 bool skipped_a_repetition(const Process& process, const Entry& entry) {
@@ -282,8 +221,8 @@ bool is_stale(const Run& run, uint32_t process, const WaitNode& node) {
         return record.now_ns + kClockSlackNs < waiter.since_ns - ahead_ns;
     };
     const auto all_began_later = [&](auto&& ahead_of) {
-        return std::all_of(node.waiting.begin(), node.waiting.end(),
-                           [&](const Waiter& waiter) { return ended_before(waiter, ahead_of(waiter)); });
+        return std::ranges::all_of(node.waiting,
+                                   [&](const Waiter& waiter) { return ended_before(waiter, ahead_of(waiter)); });
     };
     return !record.is_gone() && all_began_later([](const Waiter&) { return int64_t{0}; }) &&
            record.now_ns - newest_of_callers_ns(record) < kSilentNs && all_began_later([&](const Waiter& waiter) {
@@ -328,8 +267,7 @@ std::vector<int> ranks_outside(const Run& run, const Communicator& communicator)
         return run.missing_ranks;
     }
     for (uint32_t i = 0; i < run.processes.size(); ++i) {
-        if (std::none_of(communicator.members.begin(), communicator.members.end(),
-                         [&](MemberRef ref) { return ref.process == i; })) {
+        if (std::ranges::none_of(communicator.members, [&](MemberRef ref) { return ref.process == i; })) {
             ranks.push_back(run.processes[i].rank);
         }
     }

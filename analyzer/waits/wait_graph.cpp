@@ -54,7 +54,8 @@ class GraphBuilder {
             }
         }
         graph_.orders = std::move(placed_.orders);
-        merge_groups(run_, graph_);
+        hold_by_whole_groups(run_, graph_);
+        doubt_majority_in_exchanges(run_, graph_);
         drop_guessed_holds(run_, graph_);
         add_edges();
         add_program_order();
@@ -205,7 +206,7 @@ class GraphBuilder {
         absence.held_by = member == nullptr ? holds_.of_process(ref.process) : holds_.of_member(ref);
         // The others have finished calls on a communicator that it is only making: it is another process of that rank.
         absence.restarted = member != nullptr && is_being_created(*member) &&
-                            std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+                            std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
                                 return waiter.member.row != kNoIndex && run_.member(waiter.member).finished > 0;
                             });
         if (absence.restarted) {
@@ -267,7 +268,7 @@ class GraphBuilder {
             node.absent.push_back(absence);
         } else if (order.progress[index] == Progress::kDone && has_aborted_in(run_.process(ref), entry)) {
             // Who aborted it, too, waits no more.
-            const bool awaited = std::any_of(node.waiting.begin(), node.waiting.end(), [&](const Waiter& waiter) {
+            const bool awaited = std::ranges::any_of(node.waiting, [&](const Waiter& waiter) {
                 return run_.member(waiter.member).state != CommState::kAborted;
             });
             if (awaited) {
@@ -286,8 +287,8 @@ class GraphBuilder {
 
     bool waits_in(const WaitNode& node, MemberRef ref) const {
         const auto is_it = [&](const auto& one) { return one.member == ref; };
-        return std::any_of(node.waiting.begin(), node.waiting.end(), is_it) ||
-               std::any_of(node.absent.begin(), node.absent.end(), [&](const Absence& absence) {
+        return std::ranges::any_of(node.waiting, is_it) ||
+               std::ranges::any_of(node.absent, [&](const Absence& absence) {
                    return absence.reason == AbsenceReason::kLeft && is_it(absence);
                });
     }
@@ -423,8 +424,8 @@ class GraphBuilder {
             // Where the members lie tells more than which rank left no dump: that one may be no member.
             int global = communicator.size == run_.world_size ? comm_rank : who_never_came(run_, communicator, rank);
             global = global >= 0 ? global : run_.global_rank(communicator, comm_rank);
-            const auto process = std::find_if(run_.processes.begin(), run_.processes.end(),
-                                              [&](const Process& p) { return global >= 0 && p.rank == global; });
+            const auto process =
+                std::ranges::find_if(run_.processes, [&](const Process& p) { return global >= 0 && p.rank == global; });
             if (process == run_.processes.end()) {
                 node.absent.push_back({{}, comm_rank, global, AbsenceReason::kUnknown, {}, false});
             } else {
@@ -437,8 +438,8 @@ class GraphBuilder {
     void look_at_split(WaitNode& node) {
         const Communicator& parent = run_.communicators[node.communicator];
         for (const MemberRef ref : parent.members) {
-            const bool waits = std::any_of(node.waiting.begin(), node.waiting.end(),
-                                           [&](const Waiter& waiter) { return waiter.member.process == ref.process; });
+            const bool waits = std::ranges::any_of(
+                node.waiting, [&](const Waiter& waiter) { return waiter.member.process == ref.process; });
             const Member& member = run_.member(ref);
             if (waits) {
                 continue;

@@ -30,6 +30,8 @@ std::map<EntryKey, uint32_t> nodes_of_entries(const WaitGraph& graph) {
     return nodes;
 }
 
+}  // namespace
+
 void hold_by_whole_groups(const Run& run, WaitGraph& graph) {
     std::map<HolderKey, std::vector<uint32_t>> lacking_with;
     std::map<EntryKey, uint32_t> node_of;
@@ -111,11 +113,8 @@ void doubt_majority_in_exchanges(const Run& run, WaitGraph& graph) {
     }
 }
 
-}  // namespace
-
 const Waiter* first_call(const WaitNode& node) {
-    const auto found = std::find_if(node.waiting.begin(), node.waiting.end(),
-                                    [](const Waiter& waiter) { return waiter.entry != nullptr; });
+    const auto found = std::ranges::find_if(node.waiting, [](const Waiter& waiter) { return waiter.entry != nullptr; });
     return found == node.waiting.end() ? nullptr : &*found;
 }
 
@@ -172,7 +171,7 @@ void drop_guessed_holds(const Run& run, WaitGraph& graph) {
             std::erase_if(absence.held_by, [&](uint32_t holder) {
                 const WaitNode& held_in = graph.nodes[holder];
                 return guessed && held_in.kind == WaitKind::kCollective &&
-                       std::any_of(held_in.waiting.begin(), held_in.waiting.end(), [&](const Waiter& waiter) {
+                       std::ranges::any_of(held_in.waiting, [&](const Waiter& waiter) {
                            return waiter.member.process != absence.member.process && waiter.entry != nullptr &&
                                   made_after(run, waiter.member.process, {node.communicator, node.sequence},
                                              waiter.entry->place);
@@ -183,8 +182,7 @@ void drop_guessed_holds(const Run& run, WaitGraph& graph) {
 }
 
 void doubt_majority_that_went_on(WaitNode& node) {
-    const auto went_on =
-        std::count_if(node.absent.begin(), node.absent.end(), [](const Absence& absence) { return absence.moved_on; });
+    const auto went_on = std::ranges::count_if(node.absent, [](const Absence& absence) { return absence.moved_on; });
     if (static_cast<size_t>(went_on) <= node.waiting.size()) {
         return;
     }
@@ -209,17 +207,12 @@ bool entered_split(const Run& run, const WaitNode& node, MemberRef parent) {
         return signature.kind == node.op && signature.row == parent.row;
     };
     uint64_t calls = 0;
-    if (std::any_of(history.signatures.begin(), history.signatures.end(), is_it)) {
+    if (std::ranges::any_of(history.signatures, is_it)) {
         for (uint32_t i = 0; i < history.size(); ++i) {
             calls += is_it(history[i]) ? 1 : 0;
         }
     }
     return calls > node.sequence || process.overwritten != 0;
-}
-
-void merge_groups(const Run& run, WaitGraph& graph) {
-    hold_by_whole_groups(run, graph);
-    doubt_majority_in_exchanges(run, graph);
 }
 
 }  // namespace titan::analyzer

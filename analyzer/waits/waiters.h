@@ -24,8 +24,10 @@ void drop_guessed_holds(const Run& run, WaitGraph& graph);
 // More members went on without the call than wait in it: the few may have made one too many.
 void doubt_majority_that_went_on(WaitNode& node);
 // The calls of one NCCL group, or of one graph launch, end together: a member held by one is held by those that lack
-// somebody, too. And if only one member waits in an exchange, because all others went on without it, it is the odd one.
-void merge_groups(const Run& run, WaitGraph& graph);
+// somebody, too.
+void hold_by_whole_groups(const Run& run, WaitGraph& graph);
+// If only one member waits in an exchange, because all others went on without it, it is the odd one.
+void doubt_majority_in_exchanges(const Run& run, WaitGraph& graph);
 // Did this member of the parent come to a split (or shrink, or grow) of it?
 bool entered_split(const Run& run, const WaitNode& node, MemberRef parent);
 

@@ -50,12 +50,12 @@ class Question {
     // Somebody waits in it, and all others are there.
     bool is_met(uint32_t node) const {
         const std::vector<uint32_t> units = units_of(node);
-        return std::any_of(units.begin(), units.end(), [&](uint32_t unit) { return played_.met[unit]; });
+        return std::ranges::any_of(units, [&](uint32_t unit) { return played_.met[unit]; });
     }
 
     bool ends(uint32_t node) const {
         const std::vector<uint32_t> units = units_of(node);
-        return std::all_of(units.begin(), units.end(), [&](uint32_t unit) { return played_.ended[unit]; });
+        return std::ranges::all_of(units, [&](uint32_t unit) { return played_.ended[unit]; });
     }
 
     std::vector<WaitThen> waits() const {
@@ -272,7 +272,7 @@ class Question {
             }
         };
         if (source < 0 && target < 0) {
-            std::for_each(group.members.begin(), group.members.end(), count);
+            std::ranges::for_each(group.members, count);
         }
         for (const int side : {source, target}) {
             if (side >= 0 && static_cast<size_t>(side) < group.by_rank.size()) {
@@ -301,7 +301,7 @@ class Question {
             return entries.size() == 2 && entries[0]->kind != entries[1]->kind &&
                    !pair_agrees(*entries[0], *entries[1]);
         }
-        const bool is_edited = std::any_of(edits_.begin(), edits_.end(), [&](const CallEdit& edit) {
+        const bool is_edited = std::ranges::any_of(edits_, [&](const CallEdit& edit) {
             return edit.kind != CallEdit::Kind::kAlive && edit.communicator == std::get<0>(meeting.key);
         });
         if (!is_edited) {
@@ -310,8 +310,7 @@ class Question {
         const auto [first, last] = inserted_.equal_range(meeting.key);
         return !entries.empty() &&
                (std::any_of(first, last, [&](const auto& each) { return each.second->op != entries[0]->kind; }) ||
-                std::any_of(entries.begin(), entries.end(),
-                            [&](const Entry* entry) { return !may_meet(*entries[0], *entry); }));
+                std::ranges::any_of(entries, [&](const Entry* entry) { return !may_meet(*entries[0], *entry); }));
     }
 
     // With another reduction, too: that ends, with wrong results.
@@ -328,19 +327,19 @@ class Question {
             return alive_.contains(rank) || is_inserted(meeting_of(node, index), rank);
         };
         const auto is_held = [](const Blocked& blocked) { return !blocked.ahead.work.empty(); };
-        if (std::any_of(node.blocked.begin(), node.blocked.end(), is_held)) {
-            return std::any_of(node.blocked.begin(), node.blocked.end(), [&](const Blocked& blocked) {
+        if (std::ranges::any_of(node.blocked, is_held)) {
+            return std::ranges::any_of(node.blocked, [&](const Blocked& blocked) {
                 return is_held(blocked) && lets_go(rank_of(blocked.member));
             });
         }
-        return std::any_of(node.waiting.begin(), node.waiting.end(),
-                           [&](const Waiter& waiter) { return lets_go(rank_of(waiter.member)); }) ||
-               std::any_of(node.absent.begin(), node.absent.end(),
-                           [&](const Absence& absence) {
-                               const bool may_be_any = absence.global_rank < 0 && !alive_.empty();
-                               return may_be_any || lets_go(absence.global_rank);
-                           }) ||
-               std::any_of(node.finished.begin(), node.finished.end(), lets_go);
+        return std::ranges::any_of(node.waiting,
+                                   [&](const Waiter& waiter) { return lets_go(rank_of(waiter.member)); }) ||
+               std::ranges::any_of(node.absent,
+                                   [&](const Absence& absence) {
+                                       const bool may_be_any = absence.global_rank < 0 && !alive_.empty();
+                                       return may_be_any || lets_go(absence.global_rank);
+                                   }) ||
+               std::ranges::any_of(node.finished, lets_go);
     }
 
     // What hangs does not end by itself, unless one of its group has a reason to end.
