@@ -64,64 +64,57 @@ int odd_by_its_past(const Pair& pair) {
     return sender.is_new == receiver.is_new ? -1 : sender.is_new ? sender.rank : receiver.rank;
 }
 
-void show(const Evidence& evidence, ToldSoFar& told, const Pair& pair, Finding& finding) {
+void show(const std::vector<Pair>& pairs, Finding& finding) {
     constexpr size_t kMostEvidence = 6;
     constexpr std::array kKinds{OpKind::kSend, OpKind::kRecv};
-    for (size_t side = 0; side < 2; ++side) {
-        const Half& half = pair.halves[side];
-        if (half.call && finding.evidence.size() < kMostEvidence) {
-            finding.evidence.push_back(
-                phrase("{}: {} ({})", rank_fact(half.rank), op_text(kKinds[side]), arguments_text(*half.call)));
+    for (const Pair& pair : pairs) {
+        for (size_t side = 0; side < 2; ++side) {
+            const Half& half = pair.halves[side];
+            if (half.call && finding.evidence.size() < kMostEvidence) {
+                finding.evidence.push_back(
+                    phrase("{}: {} ({})", rank_fact(half.rank), op_text(kKinds[side]), arguments_text(*half.call)));
+            }
         }
     }
-    told.explained[pair.node] = true;
-    evidence.add_victims({pair.node}, finding);
 }
 
-Finding undecidable(const Evidence& evidence, ToldSoFar& told, const Pair& pair) {
+void tell_undecidable(const Evidence& evidence, ToldSoFar& told, const Pair& pair) {
     Finding finding = evidence.finding_at(pair.kind(), pair.node);
     finding.ranks = {pair.halves[0].rank, pair.halves[1].rank};
     depends_on<Unknown::kSizeOfPair>(finding, pair.what());
     finding.summary = phrase("the two sides of {} pass different {}s; which one is wrong is undecidable",
                              node_fact(evidence.run, evidence.node(pair.node)), pair.what());
-    show(evidence, told, pair, finding);
-    return finding;
+    show({pair}, finding);
+    told.explain(std::move(finding), {pair.node});
 }
 
-Finding of_rank(const Evidence& evidence, ToldSoFar& told, int rank, const std::vector<Pair>& pairs, bool by_its_past) {
-    const uint32_t oldest = std::ranges::min_element(pairs, [&](const Pair& a, const Pair& b) {
-                                return evidence.since(a.node) < evidence.since(b.node);
-                            })->node;
+void tell_rank(const Evidence& evidence, ToldSoFar& told, int rank, const std::vector<Pair>& pairs, bool by_its_past) {
+    std::vector<uint32_t> nodes;
+    std::vector<int> peers;
+    for (const Pair& pair : pairs) {
+        nodes.push_back(pair.node);
+        peers.push_back(pair.halves[pair.halves[0].rank == rank ? 1 : 0].rank);
+    }
+    const uint32_t oldest = evidence.oldest_of(nodes);
     const Pair& first = pairs.front();
     Finding finding = evidence.finding_at(first.kind(), oldest);
     finding.ranks = {rank};
-    std::vector<int> peers;
-    for (const Pair& pair : pairs) {
-        peers.push_back(pair.halves[pair.halves[0].rank == rank ? 1 : 0].rank);
-    }
-    sort_unique(peers);
-    const WaitNode& node = evidence.node(oldest);
+    const Sentence call = node_fact(evidence.run, evidence.node(oldest));
     finding.summary =
         pairs.size() == 1
-            ? phrase("{} passes another {} than {} in {}", rank_fact(rank), first.what(), ranks_fact(peers),
-                     node_fact(evidence.run, node))
+            ? phrase("{} passes another {} than {} in {}", rank_fact(rank), first.what(), ranks_fact(peers), call)
             : phrase("{} passes other {}s than {} in {} sends and receives, the oldest of them {}", rank_fact(rank),
-                     first.what(), ranks_fact(peers), pairs.size(), node_fact(evidence.run, node));
-    for (const Pair& pair : pairs) {
-        show(evidence, told, pair, finding);
-    }
+                     first.what(), ranks_fact(peers), pairs.size(), call);
+    show(pairs, finding);
     if (by_its_past) {
         finding.evidence.push_back(
             phrase("{} passed the {} of its peers in its earlier calls with them", rank_fact(rank), first.what()));
-    } else {
-        finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(rank)));
-    }
-    if (by_its_past) {
         depends_on<Unknown::kSizeByPast>(finding, first.what());
     } else {
+        finding.evidence.push_back(phrase("all pairs that differ have {} in common", rank_fact(rank)));
         depends_on<Unknown::kSizeMeant>(finding, first.what());
     }
-    return finding;
+    told.explain(std::move(finding), nodes);
 }
 
 }  // namespace
@@ -138,17 +131,17 @@ void find_pairs_of_other_size(const Evidence& evidence, ToldSoFar& told) {
         }
     }
     for (const auto& [rank, pairs] : odd_by_past) {
-        told.findings.push_back(of_rank(evidence, told, rank, pairs, true));
+        tell_rank(evidence, told, rank, pairs, true);
     }
     for (const auto& [communicator, pairs] : open) {
         const auto rank =
             only_in_all(pairs, [](const Pair& pair) { return std::pair(pair.halves[0].rank, pair.halves[1].rank); });
         if (rank) {
-            told.findings.push_back(of_rank(evidence, told, *rank, pairs, false));
+            tell_rank(evidence, told, *rank, pairs, false);
             continue;
         }
         for (const Pair& pair : pairs) {
-            told.findings.push_back(undecidable(evidence, told, pair));
+            tell_undecidable(evidence, told, pair);
         }
     }
 }

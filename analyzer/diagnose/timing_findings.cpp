@@ -15,6 +15,7 @@
 #include "long_steps.h"
 #include "overcommitted_hosts.h"
 #include "pair_calls.h"
+#include "replays.h"
 #include "run_text.h"
 #include "slow_causes.h"
 #include "timing.h"
@@ -32,11 +33,7 @@ constexpr double kLeastLongerNs = 1'000'000;  // of calls that are surely slow
 std::string time(double ns) { return fine_duration_text(ns); }
 
 // "every other", "every 3rd", "every 12th".
-std::string every_text(size_t every) {
-    const bool teen = every % 100 / 10 == 1;
-    const char* ending = teen ? "th" : every % 10 == 1 ? "st" : every % 10 == 2 ? "nd" : every % 10 == 3 ? "rd" : "th";
-    return every == 2 ? "every other" : fmt::format("every {}{}", every, ending);
-}
+std::string every_text(size_t every) { return every == 2 ? "every other" : "every " + ordinal(every); }
 
 std::string key_text(const TimeAxis& axis, int64_t key) {
     return axis.steps ? fmt::format("step {}", key) : fmt::format("call #{}", key);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 namespace titan::analyzer {
-namespace {
 
 std::string ordinal(size_t number) {
     const size_t last = number % 10;
@@ -14,8 +13,6 @@ std::string ordinal(size_t number) {
                        : last == 2                   ? "nd"
                                                      : "rd");
 }
-
-}  // namespace
 
 std::string replay_text(const Entry& entry) {
     if (entry.replay == 0) {

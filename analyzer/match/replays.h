@@ -9,6 +9,8 @@
 
 namespace titan::analyzer {
 
+// "1st", "12th".
+std::string ordinal(size_t number);
 // "replay 12 of graph 2"; empty for a call that no graph launch ran. Numbers are the process' own.
 std::string replay_text(const Entry& entry);
 // "3rd of 6 collectives in it": the place of a replayed call in its launch, as far as that is recorded.

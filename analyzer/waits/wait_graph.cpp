@@ -73,6 +73,15 @@ class GraphBuilder {
         return found->second;
     }
 
+    // The node of a collective, or of one half of a message with that peer.
+    uint32_t call_node(const Member& member, OpKind kind, uint64_t sequence, int peer) {
+        const auto [source, target] = format::is_collective(kind) ? std::pair(-1, -1)
+                                      : kind == OpKind::kSend     ? std::pair(member.rank, peer)
+                                                                  : std::pair(peer, member.rank);
+        return node_for({format::is_collective(kind) ? WaitKind::kCollective : WaitKind::kPointToPoint,
+                         member.communicator, sequence, source, target, OpKind{}});
+    }
+
     void add_heads(uint32_t process) {
         const Process& owner = run_.processes[process];
         // A call that is handed over long before its turn waits only after the work ahead of it has ended.
@@ -94,12 +103,7 @@ class GraphBuilder {
                     continue;
                 }
                 const Member& member = owner.members[entry.row];
-                const bool send = entry.kind == OpKind::kSend;
-                const uint32_t node =
-                    format::is_collective(entry.kind)
-                        ? node_for({WaitKind::kCollective, member.communicator, entry.sequence, -1, -1, OpKind{}})
-                        : node_for({WaitKind::kPointToPoint, member.communicator, entry.sequence,
-                                    send ? member.rank : entry.peer, send ? entry.peer : member.rank, OpKind{}});
+                const uint32_t node = call_node(member, entry.kind, entry.sequence, entry.peer);
                 WaitNode& target = graph_.nodes[node];
                 if (!entry.arguments_lost || target.waiting.empty()) {
                     target.op = entry.kind;
@@ -175,12 +179,7 @@ class GraphBuilder {
                 const Process& owner = run_.processes[process];
                 const Member& member = owner.members[call.row];
                 const int64_t waited_ns = hangs_for_ns(run_, owner);
-                const bool sends = call.op == OpKind::kSend;
-                const uint32_t node =
-                    call.peer < 0
-                        ? node_for({WaitKind::kCollective, member.communicator, call.sequence, -1, -1, OpKind{}})
-                        : node_for({WaitKind::kPointToPoint, member.communicator, call.sequence,
-                                    sends ? member.rank : call.peer, sends ? call.peer : member.rank, OpKind{}});
+                const uint32_t node = call_node(member, call.op, call.sequence, call.peer);
                 graph_.nodes[node].op = call.op;
                 graph_.nodes[node].lost = true;
                 graph_.nodes[node].waiting.push_back(
