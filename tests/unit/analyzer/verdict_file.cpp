@@ -31,7 +31,8 @@ bool mentions(const Finding& finding, const std::string& part) {
                                                              [&](const auto& line) { return says(line.text(), part); });
 }
 
-// The lines that hold for this variant, without their conditions: "[gpu_progress=off] expect nothing".
+// The lines that hold for this variant, without their conditions, "[gpu_progress=off] expect nothing", and with its
+// values in place of names in braces.
 std::vector<std::string> lines_for(const VerdictCase& verdict, const Variant& variant) {
     std::vector<std::string> lines;
     for (const VerdictLine& line : verdict.lines) {
@@ -44,6 +45,11 @@ std::vector<std::string> lines_for(const VerdictCase& verdict, const Variant& va
                 holds = holds && value != variant.end() && value->second == word.substr(word.find('=') + 1);
             }
             text.erase(0, close + 2);
+        }
+        for (const auto& [name, value] : variant) {
+            for (size_t at; (at = text.find("{" + name + "}")) != std::string::npos;) {
+                text.replace(at, name.size() + 2, value);
+            }
         }
         if (holds) {
             lines.push_back(text);
@@ -185,32 +191,29 @@ class JobWriter {
     using Verb = std::function<void(JobWriter&, const Words&, const std::string&)>;
     static const std::map<std::string, Verb>& verbs() {
         static const std::map<std::string, Verb> kVerbs{
-            {"communicator", [](JobWriter& own, const Words& words,
-                                const auto&) { own.communicator(words.at(1), words.at(2), words.back() == "unmade"); }},
+            {"communicator", [](auto& own, auto& words,
+                                auto&) { own.communicator(words.at(1), words.at(2), words.back() == "unmade"); }},
             {"communicators",
-             [](JobWriter& own, const Words& words, const auto&) {
+             [](auto& own, auto& words, auto&) {
                  for (size_t i = 2; i < words.size(); ++i) {
                      own.communicator(words[1] + ":" + std::to_string(i - 2), words[i]);
                  }
              }},
-            {"split",
-             [](JobWriter& own, const Words& words, const auto&) {
-                 own.job_.split_of(words.at(3), words.at(1), ranks_in(words.at(4), own.ranks_));
-             }},
-            {"training", [](JobWriter& own, const Words& words, const auto&) { own.training(words); }},
+            {"split", [](auto& own, auto& words,
+                         auto&) { own.job_.split_of(words.at(3), words.at(1), ranks_in(words.at(4), own.ranks_)); }},
+            {"training", [](auto& own, auto& words, auto&) { own.training(words); }},
             {"insert",
-             [](JobWriter& own, const Words& words, const std::string& text) {
+             [](auto& own, auto& words, auto& text) {
                  own.program_of(words).insert_before(words.at(2), number(words, 3), own.piece(words, text));
              }},
             {"insert_at_step", &JobWriter::insert_at_step},
-            {"skip", [](JobWriter& own, const Words& words,
-                        const auto&) { own.program_of(words).skip(words.at(2), number(words, 3)); }},
+            {"skip", [](auto& own, auto& words, auto&) { own.program_of(words).skip(words.at(2), number(words, 3)); }},
             {"swap",
-             [](JobWriter& own, const Words& words, const auto&) {
+             [](auto& own, auto& words, auto&) {
                  std::swap(own.program_of(words).nth_call(words.at(2), number(words, 3)),
                            own.program_of(words).nth_call(words.at(4), number(words, 5)));
              }},
-            {"change", [](JobWriter& own, const Words& words, const std::string& text) { own.change(words, text); }},
+            {"change", [](auto& own, auto& words, auto& text) { own.change(words, text); }},
         };
         return kVerbs;
     }
@@ -362,54 +365,47 @@ class Judge {
     using Verb = std::function<void(Judge&, const Words&, const std::string&)>;
     static const std::map<std::string, Verb>& verbs() {
         static const std::map<std::string, Verb> kVerbs{
-            {"expect", [](Judge& own, const Words& words, const auto&) { own.head(words); }},
-            {"then", [](Judge& own, const Words& words, const auto&) { own.next(words); }},
-            {"findings",
-             [](Judge& own, const Words&, const std::string& text) {
-                 CHECK(std::to_string(own.played_.diagnosis.findings.size()) == text);
-             }},
-            {"says", [](Judge& own, const Words&, const std::string& text) { CHECK(mentions(own.current(), text)); }},
-            {"says_not",
-             [](Judge& own, const Words&, const std::string& text) { CHECK_FALSE(mentions(own.current(), text)); }},
-            {"summary", [](Judge& own, const Words&,
-                           const std::string& text) { CHECK(says(own.current().summary.text(), text)); }},
-            {"summary_not", [](Judge& own, const Words&,
-                               const std::string& text) { CHECK_FALSE(says(own.current().summary.text(), text)); }},
+            {"expect", [](auto& own, auto& words, auto&) { own.head(words); }},
+            {"then", [](auto& own, auto& words, auto&) { own.next(words); }},
+            {"findings", [](auto& own, auto&,
+                            auto& text) { CHECK(std::to_string(own.played_.diagnosis.findings.size()) == text); }},
+            {"says", [](auto& own, auto&, auto& text) { CHECK(mentions(own.current(), text)); }},
+            {"says_not", [](auto& own, auto&, auto& text) { CHECK_FALSE(mentions(own.current(), text)); }},
+            {"summary", [](auto& own, auto&, auto& text) { CHECK(says(own.current().summary.text(), text)); }},
+            {"summary_not",
+             [](auto& own, auto&, auto& text) { CHECK_FALSE(says(own.current().summary.text(), text)); }},
+            {"summary_ends", [](auto& own, auto&, auto& text) { CHECK(own.current().summary.text().ends_with(text)); }},
             {"evidence",
-             [](Judge& own, const Words&, const std::string& text) {
+             [](auto& own, auto&, auto& text) {
                  const auto lines = analyzer::texts_of(own.current().evidence);
                  CHECK(std::count(lines.begin(), lines.end(), text) == 1);
              }},
             {"first_confirm",
-             [](Judge& own, const Words&, const std::string& text) {
+             [](auto& own, auto&, auto& text) {
                  REQUIRE_FALSE(own.current().would_confirm.empty());
                  CHECK(says(own.current().would_confirm.front().text(), text));
              }},
-            {"each", [](Judge& own, const Words& words, const auto&) { own.each(words); }},
-            {"cannot_tell", [](Judge& own, const Words&,
-                               const std::string& text) { CHECK(says(own.played_.diagnosis.cannot_tell, text)); }},
-            {"can_tell", [](Judge& own, const Words&, const auto&) { CHECK(own.played_.diagnosis.cannot_tell == ""); }},
-            {"waits", [](Judge& own, const Words& words, const auto&) { own.waits(words); }},
+            {"each", [](auto& own, auto& words, auto&) { own.each(words); }},
+            {"cannot_tell", [](auto& own, auto&, auto& text) { CHECK(says(own.played_.diagnosis.cannot_tell, text)); }},
+            {"can_tell", [](auto& own, auto&, auto&) { CHECK(own.played_.diagnosis.cannot_tell == ""); }},
+            {"waits", [](auto& own, auto& words, auto&) { own.waits(words); }},
             {"waiting",
-             [](Judge& own, const Words&, const std::string& text) {
-                 CHECK(std::to_string(own.played_.diagnosis.waiting.size()) == text);
-             }},
+             [](auto& own, auto&, auto& text) { CHECK(std::to_string(own.played_.diagnosis.waiting.size()) == text); }},
             {"report",
-             [](Judge& own, const Words&, const std::string& text) {
+             [](auto& own, auto&, auto& text) {
                  const std::string report = own.report();
                  CAPTURE(report);
                  CHECK(says(report, text));
              }},
-            {"report_not",
-             [](Judge& own, const Words&, const std::string& text) { CHECK_FALSE(says(own.report(), text)); }},
-            {"missing", [](Judge& own, const Words&,
-                           const std::string& text) { CHECK(rank_ranges(own.played_.run.missing_ranks) == text); }},
-            {"confirm", [](Judge& own, const Words&, const std::string& text) { own.confirm(text); }},
+            {"report_not", [](auto& own, auto&, auto& text) { CHECK_FALSE(says(own.report(), text)); }},
+            {"missing",
+             [](auto& own, auto&, auto& text) { CHECK(rank_ranges(own.played_.run.missing_ranks) == text); }},
+            {"confirm", [](auto& own, auto&, auto& text) { own.confirm(text); }},
             {"state", &Judge::state},
             {"warns", &Judge::warns},
-            {"certain_only", [](Judge& own, const Words&, const std::string& text) { own.certain_only(text); }},
-            {"never", [](Judge& own, const Words&, const std::string& text) { own.never(text); }},
-            {"never_says", [](Judge& own, const Words&, const std::string& text) { own.never_says(text); }},
+            {"certain_only", [](auto& own, auto&, auto& text) { own.certain_only(text); }},
+            {"never", [](auto& own, auto&, auto& text) { own.never(text); }},
+            {"never_says", [](auto& own, auto&, auto& text) { own.never_says(text); }},
         };
         return kVerbs;
     }

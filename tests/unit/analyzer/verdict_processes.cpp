@@ -49,6 +49,25 @@ void abort_communicators(synth::Scenario& job, int rank) {
     ring.header().state = format::ProcessState::kCrashed;
 }
 
+// "gpu.0.xid_79 2 1 step=8": now and when the process began, in which step it changed, and when that was seen.
+void add_reading(synth::Scenario& job, int rank, const std::vector<std::string>& words) {
+    const double value = std::stod(words.at(1));
+    const double first = words.size() > 2 && words[2].find('=') == std::string::npos ? std::stod(words[2]) : value;
+    uint64_t ticks = synth::kEpochTicks + synth::kSecond;
+    int64_t step = value == first ? format::kNoStep : 8;
+    for (const std::string& word : words) {
+        const std::string number = word.substr(word.find('=') + 1);
+        if (word.starts_with("step=")) {
+            step = std::stoll(number);
+        } else if (word.starts_with("at_s=")) {
+            ticks = synth::kEpochTicks + std::stoull(number) * synth::kSecond;
+        } else if (word.starts_with("after=")) {  // the end of that rank's record, by so many seconds
+            ticks = job.now_ticks(std::stoi(number)) + std::stoull(number.substr(number.find('+'))) * synth::kSecond;
+        }
+    }
+    job.ring(rank).add_reading(words[0], value, first, ticks).since_step = step;
+}
+
 void be_aborted(Process& process) {
     process.liveness = Liveness::kCrashed;
     for (analyzer::ThreadState& thread : process.threads) {
@@ -133,46 +152,38 @@ const std::map<std::string, Halt>& halts() {
 using Word = std::function<void(Process&, const Process& before, const std::string& value)>;
 const std::map<std::string, Word>& words_about() {
     static const std::map<std::string, Word> kWords{
-        {"seen", [](Process& own, const Process& before,
-                    const std::string& value) { own.ending.seen_ns = moment(before, value); }},
+        {"seen", [](auto& own, auto& before, auto& value) { own.ending.seen_ns = moment(before, value); }},
         {"asked",
-         [](Process& own, const Process& before, const std::string& value) {
+         [](auto& own, auto& before, auto& value) {
              own.ending.asked_ns = moment(before, value);
              own.ending.signal = SIGTERM;
              own.ending.sender = kLauncher;
              own.ending.seen_ns = own.now_ns = std::max(own.ending.seen_ns, own.ending.asked_ns);
          }},
-        {"sender",
-         [](Process& own, const Process&, const std::string& value) { own.ending.sender = std::stoi(value); }},
-        {"left", [](Process& own, const Process& before,
-                    const std::string& value) { own.ending.left_ns = moment(before, value); }},
-        {"status",
-         [](Process& own, const Process&, const std::string& value) { own.ending.exit_status = std::stoi(value); }},
-        {"now",
-         [](Process& own, const Process& before, const std::string& value) { own.now_ns = moment(before, value); }},
+        {"sender", [](auto& own, auto&, auto& value) { own.ending.sender = std::stoi(value); }},
+        {"left", [](auto& own, auto& before, auto& value) { own.ending.left_ns = moment(before, value); }},
+        {"status", [](auto& own, auto&, auto& value) { own.ending.exit_status = std::stoi(value); }},
+        {"now", [](auto& own, auto& before, auto& value) { own.now_ns = moment(before, value); }},
         {"aborted_in",
-         [](Process& own, const Process&, const std::string& value) {
+         [](auto& own, auto&, auto& value) {
              own.fatal_signal = SIGABRT;
              own.fatal_thread =
                  value == "program" ? static_cast<uint32_t>(analyzer::working_thread(own)) : kWatchdogThread;
          }},
-        {"timeout_s", [](Process& own, const Process&,
-                         const std::string& value) { own.timeout_ns = std::stoull(value) * 1000 * kMs; }},
-        {"host", [](Process& own, const Process&, const std::string& value) { own.host = value; }},
-        {"clock", [](Process& own, const Process&, const std::string& value) { set_clock(own, value); }},
-        {"watchdog",
-         [](Process& own, const Process& before, const std::string& value) { watch(own, moment(before, value)); }},
-        {"holds_gil", [](Process& own, const Process&, const std::string& value) { hold_gil(own, std::stoul(value)); }},
-        {"halted", [](Process& own, const Process&, const std::string& value) { own.ending.halt = halts().at(value); }},
-        {"lacked_processors_s",
-         [](Process& own, const Process&, const std::string& value) { lack_processors(own, std::stoull(value)); }},
+        {"timeout_s", [](auto& own, auto&, auto& value) { own.timeout_ns = std::stoull(value) * 1000 * kMs; }},
+        {"host", [](auto& own, auto&, auto& value) { own.host = value; }},
+        {"clock", [](auto& own, auto&, auto& value) { set_clock(own, value); }},
+        {"watchdog", [](auto& own, auto& before, auto& value) { watch(own, moment(before, value)); }},
+        {"holds_gil", [](auto& own, auto&, auto& value) { hold_gil(own, std::stoul(value)); }},
+        {"halted", [](auto& own, auto&, auto& value) { own.ending.halt = halts().at(value); }},
+        {"lacked_processors_s", [](auto& own, auto&, auto& value) { lack_processors(own, std::stoull(value)); }},
         {"lost_peer",
-         [](Process& own, const Process&, const std::string&) {
+         [](auto& own, auto&, auto&) {
              own.last_error.message = static_cast<uint32_t>(own.texts.size());
              own.last_error.at_ns = own.now_ns;
              own.texts.emplace_back("RuntimeError: [gloo/transport/tcp/pair.cc:544] Connection closed by peer");
          }},
-        {"ring", [](Process& own, const Process&, const std::string&) { own.source.is_ring = true; }},
+        {"ring", [](auto& own, auto&, auto&) { own.source.is_ring = true; }},
     };
     return kWords;
 }
@@ -242,7 +253,7 @@ bool ProcessChanges::add(const std::string& line) {
         lines_.push_back({verb, {}, words.at(1), words.size() > 2 ? words[2] : "", 1});
         return true;
     }
-    if (verb != "process" && verb != "stood" && verb != "config" && verb != "watchdogs_abort") {
+    if (verb != "process" && verb != "stood" && verb != "config" && verb != "watchdogs_abort" && verb != "reading") {
         return false;
     }
     const size_t colon = line.find(": ");
@@ -258,6 +269,8 @@ void ProcessChanges::change(synth::Scenario& job) const {
         for (const int rank : line.ranks) {
             if (line.verb == "watchdogs_abort") {
                 abort_communicators(job, rank);
+            } else if (line.verb == "reading") {
+                add_reading(job, rank, words_of(line.text));
             }
         }
     }
@@ -278,7 +291,7 @@ void ProcessChanges::change(analyzer::Run& run) const {
                 configure(process, line.text);
             } else if (line.verb == "stood") {
                 stand(process, line.thread, line.text);
-            } else {
+            } else if (line.verb == "watchdogs_abort") {
                 be_aborted(process);
             }
         }
