@@ -53,20 +53,6 @@ class Graphs(harness.Case):
     def test_clones_children_updates(self):
         self.assertEqual(self.issued(self.reduces("changed")), [1, 2, 1, 2, 1, 1, 3, 2, 1, 4])
 
-    def test_captured_again_and_again(self):
-        self.assertEqual(self.issued(self.reduces("recaptured")), list(range(1, 51)))
-
-    def test_invalidated_capture(self):
-        self.assertEqual(self.issued(self.reduces("invalidated")), [2])
-
-    def test_threads(self):
-        calls = self.reduces("concurrent")
-        communicators = {call["communicator"] for call in calls}
-        self.assertEqual(len(communicators), 4)
-        for communicator in communicators:
-            self.assertEqual(self.issued([call for call in calls if call["communicator"] == communicator]),
-                             [turn for turn in range(1, 26) for _ in range(2)])
-
     def test_a_job_that_replays_its_steps(self):
         self.place.run([harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "6", "--step-ms",
                         "1",

@@ -67,11 +67,6 @@ class Healthy(harness.Case):
         self.assert_healthy(analysis)
         self.assertEqual([(wait["ranks"], wait["missing"]) for wait in analysis.json["waiting"]], [([0, 2, 3], [1])])
 
-    def test_rings_of_a_running_job(self):
-        self.start_job("--ranks", "4", "--tp", "2")
-        analysis = self.place.analyze(self.place.rings)
-        self.assert_healthy(analysis)
-
     def run_to_the_end(self, *options, **settings):
         argv = [harness.stand_ins() / "titan-sim", "--ranks", "4", "--tp", "2", "--steps", "20", "--step-ms", "1",
                 *options]
@@ -82,12 +77,6 @@ class Healthy(harness.Case):
         self.assertEqual((job.status, job.stdout, job.stderr), (0, "", ""))
         self.assertEqual(self.place.traces(), ["rings/" + path.name for path in self.place.rings.iterdir()])
         self.assertEqual(self.place.ring_files(), [])
-
-    def test_dump_at_exit_on_request(self):
-        job = self.run_to_the_end(TITANTRACE_DUMP_ON="exit")
-        self.assertEqual((job.status, job.stdout), (0, ""))
-        self.assertEqual(self.place.dumped_ranks(), {0, 1, 2, 3})
-        self.assertEqual(self.place.analyze(self.place.dumps).status, harness.HEALTHY)
 
 
 if __name__ == "__main__":

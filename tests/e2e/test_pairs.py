@@ -25,10 +25,6 @@ class Pairs(harness.Case):
         for verdict, _ in self.verdict_of("cycle", 2):
             self.assertEqual((verdict["kind"], verdict["ranks"]), ("p2p_cycle", [0, 1]))
 
-    def test_cycle_of_eight(self):
-        for verdict, _ in self.verdict_of("cycle", 8):
-            self.assertEqual((verdict["kind"], verdict["ranks"]), ("p2p_cycle", list(range(8))))
-
     def test_receive_never_issued(self):
         for verdict, head in self.verdict_of("no-receive", 3):
             self.assertEqual((verdict["kind"], verdict["ranks"]), ("p2p_unmatched", [2]))

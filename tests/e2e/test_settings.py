@@ -6,33 +6,8 @@ import signal
 
 import harness
 
-BAD = {
-    "TITANTRACE": "maybe",
-    "TITANTRACE_LABELS": "application",
-    "TITANTRACE_RANKS": "3-1",
-    "TITANTRACE_TIMEOUT_S": "soon",
-    "TITANTRACE_SIGNAL": "USR9",
-    "TITANTRACE_BUDGET": "lots",
-    "TITANTRACE_GPU_PROGRESS": "magic",
-    "TITANTRACE_CUDA": "perhaps",
-    "TITANTRACE_NCCL_PLUGIN": "sometimes",
-    "TITANTRACE_NVTX": "lots",
-    "TITANTRACE_HEALTH_S": "often",
-    "TITANTRACE_LAUNCHES": "-2",
-    "TITANTRACE_STREAM_WORK": "none",
-    "TITANTRACE_DUMP_ON": "signal,moon",
-    "TITANTRACE_STACKS": "some",
-    "TITANTRACE_STACK_SAMPLES_S": "hourly",
-    "TITANTRACE_KEEP": "-1",
-    "TITANTRACE_GROUP": "nobody-of-that-name",
-    "TITANTRACE_RINGS_MIB": "few",
-    "TITANTRACE_RINGS_DAYS": "-7",
-    "TITANTRACE_COLLECTIVES": "many",
-    "TITANTRACE_CUDA_CALLS": "0x",
-    "TITANTRACE_MARKERS": "1e99",
-    "TITANTRACE_JOURNAL_MIB": "all",
-    "TITANTRACE_JOURNAL_S": "daily",
-}
+BAD = "no-such-value"
+ANY = {"TITANTRACE_DIR", "TITANTRACE_RING_DIR", "TITANTRACE_RUN_ID", "TITANTRACE_SPANS"}  # take any text
 
 
 class Settings(harness.Case):
@@ -48,11 +23,14 @@ class Settings(harness.Case):
         self.assertEqual(len(self.place.show(self.place.dumps, "--op", "all_reduce")), 5)
         return said
 
-    def test_all_known_settings_are_tried(self):
+    def test_bad_values(self):
         table = (harness.ROOT / "tracer" / "settings" / "config.def").read_text()
         known = set(re.findall(r"^TITAN_CONFIG_ROW\((\w+),", table, re.MULTILINE))
-        self.assertEqual(known - set(BAD), {"TITANTRACE_DIR", "TITANTRACE_RING_DIR", "TITANTRACE_RUN_ID",
-                                            "TITANTRACE_SPANS"})
+        for names in (sorted(known - ANY)[::2], sorted(known - ANY)[1::2]):  # of all at once 20 would be told
+            self.place = self.new_place()
+            said = self.works(**dict.fromkeys(names, BAD)).splitlines()
+            told = [name for line in said for name in re.findall(rf'(TITANTRACE\w*)="{BAD}" cannot be used', line)]
+            self.assertEqual((sorted(told), len(said)), (names, len(told)), said)
 
     def test_only_good_values_say_nothing(self):
         self.assertEqual(self.works(TITANTRACE_TIMEOUT_S="60", TITANTRACE_KEEP="2", TITANTRACE_COLLECTIVES="1024"), "")
@@ -85,19 +63,6 @@ class Settings(harness.Case):
         self.place.run_rank("e2e-processes", "dump-by-hand", TITANTRACE_RUN_ID=None, TORCHELASTIC_RUN_ID="job-17")
         self.assertEqual(len(self.place.dump_files("job-17")), 1)
 
-
-def add_test(name, value):
-    def test(self):
-        said = self.works(**{name: value})
-        lines = [line for line in said.splitlines() if name in line]
-        self.assertEqual(len(lines), 1, said)
-        self.assertIn(value, lines[0])
-
-    setattr(Settings, f"test_bad_{name}", test)
-
-
-for bad_name, bad_value in BAD.items():
-    add_test(bad_name, bad_value)
 
 if __name__ == "__main__":
     harness.main()

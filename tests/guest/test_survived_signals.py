@@ -40,20 +40,6 @@ class Survived(guest.Case):
     def test_no_handlers_with_signals_off(self):
         self.survive("handled-signals", TITANTRACE_SIGNAL="off")
 
-    def test_signal_of_the_program(self):
-        """A dump is made of it, as of every one; at the good end nothing else stays."""
-        for preload in (False, True):
-            self.place = self.new_place()
-            ran = self.place.start([guest.program("survives"), "told-by-usr1"],
-                                   self.place.env(preload=preload, **guest.IDENTITY))
-            ran.wait_says("ready")
-            ran.signal(signal.SIGUSR1)
-            if preload:
-                harness.wait_for(self.place.dump_files, 10, "a dump")
-            self.place.go()
-            self.assertEqual((ran.wait(), ran.stdout), (0, "ready\nhandled 1\n"))
-        self.assertEqual(self.rings(), [])
-
     def test_abort_is_a_crash(self):
         argv = [guest.program("survives"), "aborts"]
         plain = self.host(argv, False, 0)

@@ -1,7 +1,4 @@
 // Ways to capture NCCL's calls into CUDA graphs and to run them, on one rank. The number of elements is a call's name.
-#include <thread>
-#include <vector>
-
 #include "client.h"
 
 using client::Rank;
@@ -110,59 +107,7 @@ int changed() {
     return hold();
 }
 
-// CUDA hands addresses of what was destroyed out again.
-int recaptured() {
-    Streams s;
-    for (size_t turn = 1; turn <= 50; ++turn) {
-        const cudaGraph_t graph = s.capture_reduce(turn);
-        const cudaGraphExec_t exec = instantiate(graph);
-        CUDA(cudaGraphDestroy(graph));
-        s.launch(exec);
-        CUDA(cudaGraphExecDestroy(exec));
-    }
-    return hold();
-}
-
-int invalidated() {
-    Streams s;
-    cudaGraph_t graph = nullptr;
-    CUDA(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeThreadLocal));
-    s.reduce(1, s.stream);
-    REQUIRE(cudaStreamSynchronize(s.stream) != cudaSuccess);
-    REQUIRE(cudaStreamEndCapture(s.stream, &graph) != cudaSuccess);
-    cudaGetLastError();
-    s.launch(instantiate(s.capture_reduce(2)));
-    return hold();
-}
-
-// Each thread captures and launches while the others do.
-int concurrent() {
-    constexpr int kThreads = 4, kTurns = 25;
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) {
-        threads.emplace_back([] {
-            const Streams s;
-            for (size_t turn = 1; turn <= kTurns; ++turn) {
-                const cudaGraph_t graph = s.capture_reduce(turn);
-                const cudaGraphExec_t exec = instantiate(graph);
-                s.launch(exec);
-                s.launch(exec);
-                CUDA(cudaGraphExecDestroy(exec));
-                CUDA(cudaGraphDestroy(graph));
-            }
-        });
-    }
-    for (std::thread& thread : threads) {
-        thread.join();
-    }
-    return hold();
-}
-
-constexpr client::Scenario kScenarios[] = {{"forked", forked},
-                                           {"changed", changed},
-                                           {"recaptured", recaptured},
-                                           {"invalidated", invalidated},
-                                           {"concurrent", concurrent}};
+constexpr client::Scenario kScenarios[] = {{"forked", forked}, {"changed", changed}};
 
 }  // namespace
 

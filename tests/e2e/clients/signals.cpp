@@ -1,6 +1,5 @@
 // Programs with signal handlers of their own, and programs that crash.
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -47,10 +46,8 @@ int install_then(Install install, bool before) {
 }
 
 int action_before() { return install_then(handle_with_sigaction, true); }
-int action_after() { return install_then(handle_with_sigaction, false); }
 int signal_before() { return install_then(handle_with_signal, true); }
 int signal_after() { return install_then(handle_with_signal, false); }
-int ignore_before() { return install_then(ignore, true); }
 int ignore_after() { return install_then(ignore, false); }
 int plain() { return install_then(leave_alone, true); }
 
@@ -96,9 +93,6 @@ void tell_and_die(int number) {
 }
 
 int plain_segfault() { return crash(segfault); }
-int plain_abort() {
-    return crash([] { abort(); });
-}
 int stack_overflow() {
     return crash([] { say("%d", recurse(nullptr)); });
 }
@@ -106,37 +100,12 @@ int handled_segfault() {
     signal(SIGSEGV, tell_and_die);
     return crash(segfault);
 }
-int handled_later() {
-    return crash([] {
-        signal(SIGSEGV, tell_and_die);
-        segfault();
-    });
+int raised() {
+    return crash([] { raise(SIGFPE); });
 }
 int segfault_on_thread() {
     return crash([] { std::thread(segfault).join(); });
 }
-int raised() {
-    return crash([] { raise(SIGFPE); });
-}
-
-// A runtime that repairs what its fault handler finds (JVMs, sanitizers): no crash at all.
-void* volatile repaired = nullptr;  // written before the fault, not after
-void repair(int, siginfo_t*, void*) { mprotect(repaired, 4096, PROT_READ | PROT_WRITE); }
-int recovers() {
-    Rank r;
-    r.join();
-    struct sigaction action {};
-    action.sa_sigaction = repair;
-    action.sa_flags = SA_SIGINFO;
-    REQUIRE(sigaction(SIGSEGV, &action, nullptr) == 0);
-    repaired = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    *static_cast<volatile int*>(repaired) = 7;
-    r.reduce_and_sync();
-    say("recovered");
-    client::await("go");
-    return 0;
-}
-
 // What the program ignores stays ignored in what it executes.
 int ignored_over_exec() {
     ignore();
@@ -196,21 +165,16 @@ int wake_ups() {
 }
 
 constexpr client::Scenario kScenarios[] = {{"sigaction-before", action_before},
-                                           {"sigaction-after", action_after},
                                            {"signal-before", signal_before},
                                            {"signal-after", signal_after},
-                                           {"ignored-before", ignore_before},
                                            {"ignored-after", ignore_after},
                                            {"plain", plain},
                                            {"reads-back", reads_back},
                                            {"segfault", plain_segfault},
-                                           {"abort", plain_abort},
                                            {"stack-overflow", stack_overflow},
                                            {"handled-segfault", handled_segfault},
-                                           {"handled-later", handled_later},
                                            {"segfault-on-thread", segfault_on_thread},
                                            {"raised", raised},
-                                           {"recovers", recovers},
                                            {"ignored-over-exec", ignored_over_exec},
                                            {"fork-among-changes", fork_among_changes},
                                            {"wake-ups", wake_ups}};

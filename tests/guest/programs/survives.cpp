@@ -117,20 +117,6 @@ int inside_handlers() {
     return 0;
 }
 
-// A launcher's request to save and leave, half a minute before the time is over (Slurm's --signal=USR1).
-int told_by_usr1() {
-    handle(SIGUSR1, count);
-    client::Rank r;
-    r.join();
-    r.reduce_and_sync();
-    say("ready");
-    client::await("go");
-    r.reduce_and_sync();
-    r.leave();
-    say("handled %d", static_cast<int>(calls));
-    return 0;
-}
-
 // Which signals the process handles, as the system sees it.
 int handled_signals() {
     client::Rank r;
@@ -178,7 +164,6 @@ constexpr client::Scenario kScenarios[] = {{"raise-abort-twice", raise_abort_twi
                                            {"probe", probe},
                                            {"aborts", aborts},
                                            {"inside-handlers", inside_handlers},
-                                           {"told-by-usr1", told_by_usr1},
                                            {"handled-signals", handled_signals}};
 
 }  // namespace
