@@ -8,7 +8,6 @@ A test that fails prints every command that it ran, its status and what it said.
 
 import argparse
 import collections
-import concurrent.futures
 import json
 import os
 import pathlib
@@ -92,9 +91,9 @@ class Ran:
         number = len(list(place.glob("ran-*.out")))
         self._out, self._err = place / f"ran-{number}.out", place / f"ran-{number}.err"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            self.process = subprocess.Popen(self.argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out,
-                                            stderr=err,
-                                            start_new_session=True, **options)
+            start = options.pop("by", subprocess.Popen)
+            self.process = start(self.argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                 start_new_session=True, **options)
         self.pid = self.process.pid
 
     @property
@@ -351,7 +350,8 @@ class AtOnce(unittest.TestSuite):
 
     def run(self, result, debug=False):
         cases = [case for group in self for case in (group if isinstance(group, unittest.TestSuite) else [group])]
-        with concurrent.futures.ThreadPoolExecutor(self.workers) as pool:
+        from concurrent.futures import ThreadPoolExecutor  # dear to import
+        with ThreadPoolExecutor(self.workers) as pool:
             for done in [pool.submit(case, result) for case in cases]:
                 done.result()
         return result

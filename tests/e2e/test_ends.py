@@ -9,10 +9,10 @@ import contextlib
 import os
 import re
 import signal
-import sys
 import time
 import unittest
 
+import forked_torchrun
 import harness
 from test_torchrun import TORCHRUN, python_ranks
 
@@ -48,14 +48,14 @@ class Ends(harness.Case):
              program, "--tp", "2", "--steps", "100000", "--step-ms", "10"],
             self.place.env(SIMGPU_DIR=harness.stand_ins(), LD_LIBRARY_PATH=None, OMP_NUM_THREADS="1",
                            SIMGPU_FAULTS=faults,
-                           TITANTRACE_RUN_ID=None, **settings))
+                           TITANTRACE_RUN_ID=None, **settings), by=forked_torchrun.start)
 
     def wait_for_steps(self, job, step):
         harness.wait_for(lambda: len(self.place.ring_files()) == 4 or job.status is not None, 90, "four ranks record")
 
         def newest():
-            calls = [self.place.show(self.place.rings, "--rank", rank, "--last", 1, starting=True) for rank in range(4)]
-            return min((call["step"] for last in calls for call in last), default=-1) if all(calls) else -1
+            calls = self.place.show(self.place.rings, "--last", 1, starting=True)
+            return min((call["step"] for call in calls), default=-1) if len(calls) == 4 else -1
         harness.wait_for(lambda: newest() >= step, 60, f"step {step}")
 
     def expect(self, kind, *, of_ranks=(VICTIM,), line=True, sources=None):
@@ -232,7 +232,7 @@ class Ends(harness.Case):
         self.each_round(once)
 
     def stands_still(self, for_s=1.5):
-        waits = [call for rank in range(4) for call in self.place.show(self.place.rings, "--rank", rank, "--last", 1)]
+        waits = self.place.show(self.place.rings, "--last", 1)
         now_ns = time.time_ns()
         return waits and all(now_ns - call["entered_realtime_ns"] > for_s * 1e9 for call in waits)
 

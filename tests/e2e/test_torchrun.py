@@ -62,13 +62,15 @@ class BesideNccl(harness.Case):
         self.assertRegex(verdict["summary"], rf"ranks 0-1,3 are in step at beside_nccl.py:\d+.*{place}")
         self.assertRegex(verdict["summary"], r"rank 2 is in load at beside_nccl.py:\d+")
 
-    def wait_in(self, wait, place, **settings):
+    TORCHRUN_OF_FOUR = (TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d",
+                        "--rdzv-endpoint=localhost:0")
+
+    def wait_in(self, wait, place, launcher=TORCHRUN_OF_FOUR, **settings):
         job = self.place.start(
-            [TORCHRUN, "--nproc-per-node=4", "--master-port=0", "--rdzv-backend=c10d",
-             "--rdzv-endpoint=localhost:0",
-             harness.ROOT / "tests" / "e2e" / "clients" / "beside_nccl.py", wait, harness.client("libtiny_user2.so")],
+            [*launcher, harness.ROOT / "tests" / "e2e" / "clients" / "beside_nccl.py", wait,
+             harness.client("libtiny_user2.so")],
             self.place.env(OMP_NUM_THREADS="1", TITANTRACE_TIMEOUT_S=2, **settings))
-        up = lambda: len(list(self.place.meet.glob("up.*"))) == 4
+        up = lambda: len([path for path in self.place.meet.glob("up.*") if path.read_text()]) == 4
         harness.wait_for(lambda: up() or job.status is not None, 90, "four ranks are up")
         self.assertIsNone(job.status)
         harness.wait_for(lambda: self.place.dumped_ranks() == {0, 1, 2, 3}, 30, "all ranks dump by themselves")
@@ -76,7 +78,7 @@ class BesideNccl(harness.Case):
         self.assertEqual(waiting.json["findings"], [], waiting.stdout)
         self.assertRegex(waiting.json["waiting"][0]["summary"], place)
         time.sleep(2)  # a dump of somebody who asks within two seconds joins the last one
-        os.kill(python_ranks(job.pid)[0], signal.SIGUSR1)
+        os.kill(int((self.place.meet / "up.0").read_text()), signal.SIGUSR1)
         harness.wait_for(lambda: len(list(self.place.dumps.glob("*/0/*.1.titan"))) == 4, 30, "all ranks dump again")
         self.check(self.place.analyze(self.place.dumps), place)
         return job
@@ -89,7 +91,9 @@ class BesideNccl(harness.Case):
         self.check(self.place.analyze(self.place.dumps), r"\(Gloo\)")
 
     def test_all_gather_object(self):
-        self.wait_in("all_gather_object", r"\(a collective of a CPU backend\)")
+        """Without torchrun, so that PyTorch is imported once."""
+        self.wait_in("all_gather_object", r"\(a collective of a CPU backend\)",
+                     [TORCHRUN.with_name("python")])
 
     @harness.at_night
     def test_store(self):

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "nightly.h"
 #include "scratch.h"
 
 using namespace titan::tracer;
@@ -25,7 +26,7 @@ TEST_CASE("whoever asks while the watch thread looks for requests is answered") 
             }
         });
         int unanswered = 0;
-        for (int i = 0; i < 50'000 && unanswered == 0; ++i) {
+        for (int i = 0; i < titan::test::rounds(30'000, 50'000) && unanswered == 0; ++i) {
             leave_request(titan::format::DumpReason::kApi, "for the test");
             unanswered += await_complete(titan::test::kPatienceNs / 6) ? 0 : 1;
         }

@@ -139,9 +139,9 @@ TEST_CASE("a full image is left for the other, and the newest samples stay") {
 
 TEST_CASE("the same stack fills the room for samples alone") {
     Region region;
+    Taken taken;
+    taken.thread(7, {0x1100});
     for (uint64_t i = 0; i < 9000; ++i) {
-        Taken taken;
-        taken.thread(7, {0x1100});
         region.samples.add(taken.image(), i + 1, 0);
     }
     CHECK(region.is_whole());

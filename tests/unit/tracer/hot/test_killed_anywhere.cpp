@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -302,9 +303,11 @@ struct VisibleStep {
     uint64_t instructions;
 };
 
-// After how many instructions of each call the ring was another one. The header is left out, where the tracer's own
-// thread writes.
-std::vector<VisibleStep> visible_steps() {
+// Stops a process wherever its ring has become another one, and shows what it would leave behind if it were killed
+// there: the file, which nobody writes any more then. The header is left out, where the tracer's own thread writes: it
+// is as in `quiet`.
+template <typename Look>
+void visit_visible_steps(const Bytes& quiet, Look look) {
     Child child;
     const std::filesystem::path path = ring_of(child.pid());
     const size_t bytes = std::filesystem::file_size(path);
@@ -313,22 +316,23 @@ std::vector<VisibleStep> visible_steps() {
     const auto* const ring = static_cast<const std::byte*>(mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0));
     REQUIRE(ring != MAP_FAILED);
     close(file);
-    Bytes before(ring + kFrom, ring + bytes);
-    std::vector<VisibleStep> steps;
+    Bytes left = quiet;
+    REQUIRE(left.size() == bytes);
+    memcpy(left.data() + kFrom, ring + kFrom, bytes - kFrom);
     for (size_t call = 0; call < std::size(kRound); ++call) {
         for (uint64_t instructions = 1; child.step(); ++instructions) {
-            if (memcmp(before.data(), ring + kFrom, before.size()) != 0) {
-                before.assign(ring + kFrom, ring + bytes);
-                steps.push_back({call, instructions});
+            if (memcmp(left.data() + kFrom, ring + kFrom, bytes - kFrom) != 0) {
+                memcpy(left.data() + kFrom, ring + kFrom, bytes - kFrom);
+                look(VisibleStep{call, instructions}, left);
             }
         }
     }
     munmap(const_cast<std::byte*>(ring), bytes);
-    return steps;
 }
 
 void set_up() {
-    for (const char* const ring : {"TITANTRACE_COLLECTIVES", "TITANTRACE_CUDA_CALLS", "TITANTRACE_MARKERS"}) {
+    for (const char* const ring :
+         {"TITANTRACE_COLLECTIVES", "TITANTRACE_CUDA_CALLS", "TITANTRACE_MARKERS", "TITANTRACE_STREAM_WORK"}) {
         setenv(ring, std::to_string(kSlots).c_str(), 1);
     }
     setenv("TITANTRACE_DUMP_ON", "none", 1);
@@ -347,18 +351,26 @@ TEST_CASE("a process killed at any visible step of a record leaves a ring in whi
     const Bytes quiet = Child().ring();
     const std::set<std::string> texts = Judge(quiet).texts();
     REQUIRE(Judge(quiet).problems(texts) == "");
-    const std::vector<VisibleStep> steps = visible_steps();
-    CHECK(steps.size() > 60);  // records with their fields, their numbers, a new text, what the thread is inside of
-    for (const VisibleStep& step : steps) {
-        Child child;
-        for (size_t call = 0; call < step.call; ++call) {
-            child.finish_call();
-        }
-        for (uint64_t i = 0; i < step.instructions; ++i) {
-            child.step();
-        }
+    size_t steps = 0;
+    std::map<size_t, std::vector<uint64_t>> seen;  // by call
+    visit_visible_steps(quiet, [&](const VisibleStep& step, const Bytes& left) {
+        ++steps;
+        seen[step.call].push_back(step.instructions);
         CAPTURE(step.call);
         CAPTURE(step.instructions);
+        CHECK(Judge(left).problems(texts) == "");
+    });
+    CHECK(steps > 60);  // records with their fields, their numbers, a new text, what the thread is inside of
+    // And killed in earnest, once in each call.
+    for (const auto& [call, instructions] : seen) {
+        Child child;
+        for (size_t before = 0; before < call; ++before) {
+            child.finish_call();
+        }
+        for (uint64_t i = 0; i < instructions[instructions.size() / 2]; ++i) {
+            child.step();
+        }
+        CAPTURE(call);
         CHECK(Judge(child.ring()).problems(texts) == "");
     }
 }
