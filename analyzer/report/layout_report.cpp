@@ -60,16 +60,17 @@ Json communicators_json(const Run& run) {
             all_ranks.push_back(global < 0 ? Json(nullptr) : Json(global));
             issued.push_back(ref.known() ? Json(run.member(ref).issued) : Json(nullptr));
         }
-        list.push_back({{"id", id_text(communicator.id)},
-                        {"name", communicator.name},
-                        {"size", communicator.size},
-                        {"role", name_of(role.role)},
-                        {"by", name_of(role.source)},
-                        {"why", role.why},
-                        {"ranks", ranks},
-                        {"ids", ids},
-                        {"all_ranks", all_ranks},
-                        {"issued", issued}});
+        Json one = {{"id", id_text(communicator.id)},
+                    {"name", communicator.name},
+                    {"size", communicator.size},
+                    {"role", name_of(role.role)},
+                    {"by", name_of(role.source)},
+                    {"why", role.why},
+                    {"ranks", ranks},
+                    {"ids", ids}};
+        one["all_ranks"] = std::move(all_ranks);  // a list would copy them, which may be long
+        one["issued"] = std::move(issued);
+        list.push_back(std::move(one));
     }
     return list;
 }
