@@ -184,17 +184,6 @@ class Compare(harness.Case):
         self.assertLessEqual(rows["forward"]["low"], rows["forward"]["change"])
         self.assertGreater(rows["forward"]["high"], 1)
 
-    def test_other_ranks(self):
-        two = self.run_job("two", 2, "same", "0.001", "forward")
-        one = self.run_job("one", 1, "same", "0.001", "forward")
-        unlike = self.compare(two, one, "--json", status=None).stdout
-        self.assertIn("A has 2 ranks and B 1: ranks do other shares of the work", json.loads(unlike)["notes"])
-        for record in [*two.rglob("rank00001.*"), *two.rglob("*.journal")]:
-            record.unlink()
-        missing = json.loads(self.compare(two, two, "--json", status=harness.HEALTHY).stdout)
-        self.assertIn("A and B: no record of rank 1", missing["notes"])
-        self.assertEqual(missing["ranks"], [0])
-
     def test_arguments(self):
         nothing = self.place.path / "nothing"
         nothing.mkdir()

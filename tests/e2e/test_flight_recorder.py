@@ -371,41 +371,11 @@ class Coalesced(Dumps):
                           end="ALLGATHER_coalesced", state="scheduled")
         self.check(job, "size_mismatch", [1], "2 coalesced: _broadcast_oop")
 
-
-class PyTorchsOwnCases(Dumps):
-    """The scenarios of PyTorch's test_fr_analysis.py, as files: two ranks, every sequence number 0, one word as
-    dtype."""
-
-    def replay(self, *ranks):
-        job = fr_files.Job(2, version="2.8")
-        for rank, calls in enumerate(ranks):
-            for name, sizes, *state in calls:
-                job.entry(rank, "0", name, [sizes], [sizes], state[0] if state else "completed", False, frames=[],
-                          collective_seq_id="0", p2p_seq_id="0", input_dtypes="float32", output_dtypes="float32")
-        analysis = self.diagnose(job)
-        return [(finding["kind"], finding["ranks"]) for finding in analysis.json["findings"]]
-
-    def test_matched(self):
-        for calls in ([("all_reduce", [4, 4])], [("allreduce_coalesced", [4, 4])],
-                      [("broadcast", [4, 4]), ("broadcast", [4, 4]), ("coalesced", [])],
-                      [("_reduce_oop", [4, 4]), ("_reduce_oop", [4, 4]), ("REDUCE_SCATTER_coalesced", [])]):
-            with self.subTest(calls=calls):
-                self.assertEqual(self.replay(calls, calls), [])
-
-    def test_uneven_all_gather(self):
-        ends = ("ALLGATHER_coalesced", [])
-        self.assertEqual(self.replay([("_broadcast_oop", [4, 4]), ("_broadcast_oop", [5, 5]), ends],
-                                     [("_broadcast_oop", [4, 4]), ("_broadcast_oop", [4, 4]), ends]),
-                         [("size_mismatch", [0, 1])])
-
-    def test_coalesced_on_one_rank_only(self):
-        self.assertEqual(self.replay([("all_reduce", [4, 4])],
-                                     [("all_reduce", [4, 4]), ("_reduce_oop", [4, 4]), ("_reduce_oop", [4, 4]),
-                                      ("REDUCE_SCATTER_coalesced", [])]), [("op_mismatch", [0, 1])])
-
-    def test_other_operation_and_other_sizes(self):
-        self.assertEqual(self.replay([("all_reduce", [4, 4])], [("all_gather", [4, 4])]), [("op_mismatch", [0, 1])])
-        self.assertEqual(self.replay([("all_reduce", [4, 4])], [("all_reduce", [5, 4])]), [("size_mismatch", [0, 1])])
+    def test_on_one_rank_only(self):
+        job = fr_files.Job(2)
+        job.call(0, "0", "all_reduce", [[4]], state="scheduled")
+        job.coalesced(1, "0", [("_reduce_oop", [[4]], [[4]])] * 2, end="REDUCE_SCATTER_coalesced", state="scheduled")
+        self.check(job, "op_mismatch", [0, 1], "2 coalesced: _reduce_oop")
 
 
 class Files(Dumps):

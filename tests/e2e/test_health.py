@@ -75,15 +75,6 @@ class Health(harness.Case):
         self.assertEqual([row["value"] for row in self.health(3, "max_sm_clock_mhz")], [1980])
         self.assertEqual([row["value"] for row in self.health(0, "nvlinks_up")], [18])
 
-    def test_a_digest_tells_the_same(self):
-        self.hang()
-        digest = self.place.path / "job.digest"
-        self.place.tool("titan-analyze", "digest", self.place.dumps, "-o", digest, status=0)
-        said = [[(finding["kind"], finding["summary"], finding["evidence"])
-                 for finding in self.place.analyze(source, "--no-rings").json["findings"]]
-                for source in (self.place.dumps, digest)]
-        self.assertEqual(said[0], said[1])
-
     def test_faults_of_a_job_that_runs_on(self):
         job = self.start("--steps", "100000", TITANTRACE_TIMEOUT_S=60)
         harness.wait_for(lambda: all(self.place.show(self.place.rings, "--health", "--rank", str(rank), starting=True)

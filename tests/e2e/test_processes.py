@@ -144,11 +144,6 @@ assert lib.user_reduce() == 2
         self.assertEqual((run.status, run.stderr), (0, ""))
         self.assertEqual(self.place.dump_files(), [])
 
-    def test_clean_exit_removes_the_ring(self):
-        run = self.place.run_rank("e2e-nccl-use", "healthy")
-        self.assertEqual((run.status, run.stdout, run.stderr), (0, "done\n", ""))
-        self.assertEqual([path for path in self.place.rings.rglob("*") if path.is_file()], [])
-
     def test_exit_status_is_kept(self):
         run = self.start("linger", E2E_STATUS="41")
         self.finish(run, 41)

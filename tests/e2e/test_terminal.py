@@ -74,6 +74,7 @@ class Terminal(harness.Case):
             self.assertEqual("--all" in screen, rows < 50, screen)
             verdict = next(number for number, line in enumerate(lines) if line.startswith("VERDICT"))
             self.assertTrue(all(not line or line.startswith(" ") for line in lines[1:verdict]), "the verdict first")
+            self.assertTrue(columns < 60 or rows < 24 or "How we know" in screen, screen)
         more = next(line for line in self.on_terminal(24, 80, records, "--no-rings").splitlines() if "--all" in line)
         command = shlex.split(more, comments=True)
         self.assertEqual(command[0], "titan-analyze")

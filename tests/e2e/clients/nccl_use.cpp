@@ -67,15 +67,6 @@ int concurrent() {
     return hold();
 }
 
-int short_lived_threads() {
-    Rank r;
-    r.join();
-    for (int i = 0; i < 200; ++i) {
-        std::thread([&] { r.reduce_and_sync(); }).join();
-    }
-    return hold();
-}
-
 int nonblocking() {
     Rank r;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -99,27 +90,6 @@ int nonblocking() {
         ready();
     }
     r.sync();
-    return hold();
-}
-
-// Destroyed communicators give their address to the next.
-int reused_pointer() {
-    Rank r;
-    void* seen[20];
-    bool reused = false;
-    for (int i = 0; i < 20; ++i) {
-        r.join();
-        seen[i] = r.comm;
-        for (int j = 0; j < i; ++j) {
-            reused = reused || seen[j] == r.comm;
-        }
-        for (int call = 0; call <= i; ++call) {
-            r.all_reduce();
-        }
-        r.sync();
-        r.leave();
-    }
-    say(reused ? "reused" : "never reused");
     return hold();
 }
 
@@ -186,9 +156,7 @@ int healthy() {
 constexpr client::Scenario kScenarios[] = {{"broadcast-once", broadcast_once},
                                            {"init-all", init_all},
                                            {"concurrent", concurrent},
-                                           {"short-lived-threads", short_lived_threads},
                                            {"nonblocking", nonblocking},
-                                           {"reused-pointer", reused_pointer},
                                            {"capture", capture},
                                            {"failing-calls", failing_calls},
                                            {"memory-and-errors", memory_and_errors},

@@ -141,6 +141,8 @@ TEST_CASE("comparisons: what only one side has, other ranks, and other kinds of 
     CHECK(remarks(comparison, "B: no record of rank 3"));
     CHECK(!comparison.same_work);
     CHECK(gate_of(comparison, 1) == Gate::kCannotTell);
+    after.world_size = 3;
+    CHECK(remarks(compare(before, after), "A has 4 ranks and B 3: ranks do other shares of the work"));
 }
 
 TEST_CASE("comparisons: what one side does not tell is unknown, not another value") {

@@ -32,17 +32,6 @@ size_t lines_of(const std::string& text) { return static_cast<size_t>(std::count
 
 }  // namespace
 
-TEST_CASE("one line tells kind, confidence, ranks and place") {
-    Scenario job = job_with_a_sleeper(8, 3);
-    const Told told(job);
-    const std::string line = one_line(told.run, told.diagnosis);
-    CHECK(line.starts_with("run synth attempt 0: rank_not_arrived (certain): rank 3"));
-    CHECK(says(line, "; on node-0 (pid "));
-    CHECK(says(line, "; since 20"));
-    CHECK(lines_of(line) == 0);
-    CHECK(line.size() < 600);
-}
-
 TEST_CASE("one line without a finding says what there is instead") {
     Scenario healthy(4);
     titan::synth::write_training(healthy, 4);
@@ -127,35 +116,6 @@ TEST_CASE("why: ranks without a record, and ranks that there are not") {
     CHECK(says(why_text(told.why(5)), ": no dump and no ring, so what it does is not known\n"));
     CHECK(says(why_text(told.why(5)), "waits for: not known without a record"));
     CHECK(ranks_of_run(told.run) == std::vector{0, 1, 2, 3, 4, 5, 6, 7});
-}
-
-TEST_CASE("a screenful has the verdict and says how to see the rest") {
-    Scenario job = job_with_a_sleeper(64, 3);
-    const Told told(job);
-    const TextStyle all{.colour = false, .width = 80, .input = "dumps/"};
-    const std::string whole = text_report(told.run, told.diagnosis, all);
-    for (const size_t width : {80, 60, 40, 20}) {
-        TextStyle style = all;
-        style.width = width;
-        style.rows = 24;
-        const std::string screen = text_report(told.run, told.diagnosis, style);
-        CHECK(screen.size() < whole.size());
-        CHECK(says(screen, "titan-analyze dumps/ --all"));
-        size_t lines = 0;
-        for (size_t begin = 0; begin < screen.size();) {
-            const size_t end = screen.find('\n', begin);
-            lines += std::max<size_t>(1, (end - begin + width - 1) / width);
-            begin = end + 1;
-        }
-        CHECK(lines < 24);
-        if (width >= 60) {
-            CHECK(says(screen, "VERDICT  rank_not_arrived (certain)"));
-            CHECK(says(screen, "How we know"));
-        }
-    }
-    TextStyle large = all;
-    large.rows = 1000;
-    CHECK(text_report(told.run, told.diagnosis, large) == whole);
 }
 
 TEST_CASE("a screenful of a name of 10 kB is one all the same") {
