@@ -31,6 +31,11 @@ BUILD = None
 SLOW = 1  # what times are multiplied by: sanitizers take their time
 PATIENCE = 3  # multiplies every limit: tests give the limits of an idle machine, and this one may be busy
 
+RINGS = {}  # settings of their sizes
+# Half of the default ones, for files whose jobs make a few thousand calls at most: each process makes its ring, each
+# dump and each report reads it.
+SMALL_RINGS = {"TITANTRACE_COLLECTIVES": "4096", "TITANTRACE_STREAM_WORK": "2048", "TITANTRACE_CUDA_CALLS": "1024"}
+
 HEALTHY, FINDINGS, UNUSABLE = 0, 1, 2
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID",
                   "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "TORCHELASTIC_RUN_ID", "LD_PRELOAD",
@@ -167,6 +172,7 @@ class Place:
                    PYTHONDONTWRITEBYTECODE="1")
         if preload:
             env["LD_PRELOAD"] = str(tracer())
+        env.update(RINGS)
         env.update({k: str(v) for k, v in settings.items() if v is not None})
         for name in [k for k, v in settings.items() if v is None]:
             env.pop(name, None)
@@ -403,13 +409,13 @@ def take_option(option, otherwise, kind=int):
     return value
 
 
-def main(at_once=1):
+def main(at_once=1, rings=RINGS):
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True, help="meson's build directory")
     parser.add_argument("--slow", type=float, default=1, help="what limits of time are multiplied by")
     options, rest = parser.parse_known_args()
-    global BUILD, SLOW
-    BUILD, SLOW = pathlib.Path(options.build).resolve(), options.slow
+    global BUILD, SLOW, RINGS
+    BUILD, SLOW, RINGS = pathlib.Path(options.build).resolve(), options.slow, rings
     loader = Loader()
     if at_once > 1:
         AtOnce.workers = at_once

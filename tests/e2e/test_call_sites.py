@@ -288,4 +288,4 @@ class WithoutPython(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main(at_once=2)
+    harness.main(at_once=2, rings=harness.SMALL_RINGS)

@@ -44,4 +44,4 @@ class Cupti(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(rings=harness.SMALL_RINGS)

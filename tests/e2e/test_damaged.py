@@ -203,4 +203,4 @@ class Damaged(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(rings=harness.SMALL_RINGS)

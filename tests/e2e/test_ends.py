@@ -339,4 +339,4 @@ class Ends(harness.Case):
 
 if __name__ == "__main__":
     ROUNDS = harness.take_option("--rounds", ROUNDS)
-    harness.main(at_once=2)
+    harness.main(at_once=2, rings=harness.SMALL_RINGS)

@@ -224,4 +224,4 @@ class FrTrace(Export):
 if __name__ == "__main__":
     if not TORCHRUN.exists():
         print(f"fr_trace is not asked: {TORCHRUN} is missing (scripts/setup installs PyTorch)", file=sys.stderr)
-    harness.main(at_once=2)
+    harness.main(at_once=2, rings=harness.SMALL_RINGS)

@@ -109,4 +109,4 @@ for row in fault_cases.CASES:
     add_test(row)
 
 if __name__ == "__main__":
-    harness.main(at_once=4)
+    harness.main(at_once=4, rings=harness.SMALL_RINGS)

@@ -161,4 +161,4 @@ class Health(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main(at_once=3)
+    harness.main(at_once=3, rings=harness.SMALL_RINGS)

@@ -80,4 +80,4 @@ class Healthy(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(rings=harness.SMALL_RINGS)

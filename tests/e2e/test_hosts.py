@@ -31,4 +31,4 @@ class Hosts(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(rings=harness.SMALL_RINGS)

@@ -69,4 +69,4 @@ class Killed(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main()
+    harness.main(rings=harness.SMALL_RINGS)

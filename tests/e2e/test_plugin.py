@@ -128,4 +128,4 @@ class Plugin(harness.Case):
 
 
 if __name__ == "__main__":
-    harness.main(at_once=3)
+    harness.main(at_once=3, rings=harness.SMALL_RINGS)

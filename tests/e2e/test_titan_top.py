@@ -318,4 +318,4 @@ class Top(node_jobs.NodeCase):
 
 
 if __name__ == "__main__":
-    harness.main(at_once=3)
+    harness.main(at_once=3, rings=harness.SMALL_RINGS)
