@@ -8,6 +8,7 @@ beside it, each host its own.
 
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import uuid
@@ -76,6 +77,8 @@ class Hosts:
 
     def env(self, index, **settings):
         name = self.names[index]
+        clock = self.place.path / f"clock-{name}"
+        clock.write_bytes(struct.pack("ll", self.clocks[index], 0))
         of_host = dict(
             HOST=name, HOST_INDEX=index, PER_HOST=self.per_host, PYTHON=sys.executable,
             SERVER=pathlib.Path(__file__).with_name("fuse_directory.py"), BACKING=self.place.dumps, SHARED=self.shared,
@@ -87,7 +90,7 @@ class Hosts:
             MASTER_PORT=29500,
             SIMGPU_RENDEZVOUS=self.place.meet, SIMGPU_JOB_PID=1, SIMGPU_HOST_INDEX=index,
             SIMGPU_DIR=harness.stand_ins(),
-            SHIFTED_CLOCK_S=self.clocks[index], LD_PRELOAD=harness.BUILD / "tests" / "e2e" / "libshifted_clock.so",
+            JUMPING_CLOCK=clock, LD_PRELOAD=harness.client("libjumping_clock.so"),
             OMP_NUM_THREADS=1)
         return self.place.env(preload=False, **{**of_host, **settings})
 

@@ -29,7 +29,7 @@ class Ranks(guest.Case):
             file.write(struct.pack("ll", day_s, running_s))
 
     def start(self, rounds, missed=0, timeout_s=2, scenario="rounds", **settings):
-        clock = harness.BUILD / "tests" / "guest" / "libjumping_clock.so"
+        clock = harness.client("libjumping_clock.so")
         self.ranks = []
         for rank in (0, 1):
             env = self.place.env(RANK=rank, WORLD_SIZE=2, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=2, GUEST_ROUNDS=rounds,
