@@ -12,14 +12,12 @@ import time
 import unittest
 
 import fault_cases
-import fr_trace
 import harness
 import test_faults
+from test_fr_scenarios import FR_TRACE, Scenarios  # noqa: F401: tests, too, of the one process that imports PyTorch
 
-PYTHON = harness.ROOT / ".venv" / "bin" / "python"
 TORCHRUN = harness.ROOT / ".venv" / "bin" / "torchrun"
 PREFIX = "nccl_trace_rank_"
-FR_TRACE = fr_trace.FrTrace(PYTHON)
 CASES = {case.name: case for case in fault_cases.CASES}
 
 

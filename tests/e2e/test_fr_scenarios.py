@@ -4,30 +4,19 @@
     test_fr_scenarios.py --build DIR --table     writes both outcomes into benchmarks/analyzers.md, from a real run
 """
 
-import ast
 import re
 import sys
 import unittest
 
 import fr_scenarios
+import fr_trace
 import harness
 
 PYTHON = harness.ROOT / ".venv" / "bin" / "python"
 TABLE = harness.ROOT / "benchmarks" / "analyzers.md"
 MARKS = ("<!-- begin: written by tests/e2e/test_fr_scenarios.py --table -->", "<!-- end -->")
 WRITE = "--table" in sys.argv
-ASK = """
-import io, logging, sys
-from torch.distributed.flight_recorder import fr_trace
-for directory in sys.argv[1:]:
-    said = io.StringIO()
-    logging.getLogger("Flight Recorder").handlers = [logging.StreamHandler(said)]
-    try:
-        fr_trace.main([directory, "-p", "nccl_trace_rank_"])
-    except Exception as error:
-        said.write(f"fr_trace failed: {type(error).__name__}: {error}")
-    print(ascii(said.getvalue()))
-"""
+FR_TRACE = fr_trace.FrTrace(PYTHON)
 
 
 def write(scenario, directory):
@@ -96,12 +85,11 @@ class Scenarios(harness.Case):
         TABLE.write_text(before + MARKS[0] + "\n" + "\n".join(rows) + "\n" + MARKS[1] + rest.partition(MARKS[1])[2])
 
     def fr_trace_says(self):
-        directories = [write(scenario, self.place.path / f"fr{number}")
-                       for number, scenario in enumerate(fr_scenarios.SCENARIOS)]
-        done = self.place.run([PYTHON, "-c", ASK, *directories], self.place.env(preload=False, LD_LIBRARY_PATH=None),
-                              120)
-        self.assertEqual(done.status, 0, done.stderr)
-        return [ast.literal_eval(line) for line in done.stdout.splitlines() if line[:1] in "'\""]
+        for number, scenario in enumerate(fr_scenarios.SCENARIOS):
+            try:
+                yield FR_TRACE.ask(write(scenario, self.place.path / f"fr{number}"), "nccl_trace_rank_")[0]
+            except AssertionError as error:
+                yield f"fr_trace failed: {error}"
 
 
 if __name__ == "__main__":
