@@ -24,7 +24,7 @@ MOST_BYTES = 15 << 20
 OLDEST_GLIBC = (2, 17)
 PROGRAMS = ("titan-analyze", "titan-dump", "titan-run", "titan-top")
 
-# With and without the preload. What the markers leave is tested in python/tests.
+# With and without the preload. What the markers leave is tested in tests/unit/python.
 USE = """
 import sys, titantrace
 from titantrace import dump, include, library, step
