@@ -7,11 +7,13 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <ranges>
 
 #include "commands.h"
 #include "comparison.h"
 #include "document.h"
 #include "host/json_value.h"
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -311,19 +313,9 @@ Json row_json(const ComparedRow& row) {
     return json;
 }
 
-Json rows_json(const std::vector<ComparedRow>& rows) {
-    Json list = Json::array();
-    for (const ComparedRow& row : rows) {
-        list.push_back(row_json(row));
-    }
-    return list;
-}
+Json rows_json(const std::vector<ComparedRow>& rows) { return mapped(rows, row_json); }
 
 Json side_json(const Side& side) {
-    std::vector<int> ranks;
-    for (const auto& [rank, known] : side.ranks) {
-        ranks.push_back(rank);
-    }
     const auto label = [&side](const char* name) {
         const auto known = side.labels.find(name);
         return known == side.labels.end() ? Json(nullptr) : Json(known->second);
@@ -331,7 +323,7 @@ Json side_json(const Side& side) {
     return {{"run", side.run},
             {"attempt", side.attempt},
             {"world_size", side.world_size},
-            {"ranks", ranks},
+            {"ranks", std::views::keys(side.ranks)},
             {"missing_ranks", side.missing_ranks},
             {"hosts", hosts_of(side)},
             {"steps", most_steps(side)},

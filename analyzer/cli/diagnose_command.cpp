@@ -11,6 +11,7 @@
 #include "document.h"
 #include "finding.h"
 #include "host/json_value.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "one_line.h"
 #include "rings.h"
@@ -132,14 +133,13 @@ std::string runs_json(const Discovery& discovery) {
             run["run"] = group.run;
             run["attempt"] = std::atoi(group.attempt.c_str());
         }
-        run["starts"] = Json::array();
-        for (const Start& start : starts_of(group)) {
-            run["starts"].push_back({{"start", start.number},
-                                     {"began_ns", start.began_ns},
-                                     {"newest_ns", start.newest_ns},
-                                     {"processes", start.processes.size()},
-                                     {"files", start.paths.size()}});
-        }
+        run["starts"] = mapped(starts_of(group), [](const Start& start) -> Json {
+            return {{"start", start.number},
+                    {"began_ns", start.began_ns},
+                    {"newest_ns", start.newest_ns},
+                    {"processes", start.processes.size()},
+                    {"files", start.paths.size()}};
+        });
         runs.push_back(std::move(run));
     }
     const Json json{{"schema", kJsonSchema}, {"runs", runs}};

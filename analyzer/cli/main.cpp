@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "formats/layout/ring_layout.h"
+#include "host/mapped.h"
 #include "host/program.h"
 #include "host/words.h"
 
@@ -111,10 +112,7 @@ std::string suggestion(const CommandLine& app, const std::vector<std::string>& a
             return "; the command comes first: " + command_line(arguments[i], without(i));
         }
     }
-    std::vector<std::string> names;
-    for (const auto& command : app.commands()) {
-        names.push_back(command->name());
-    }
+    std::vector<std::string> names = mapped(app.commands(), [](const auto& command) { return command->name(); });
     if (const std::string near = nearest_word(arguments[0], names); !near.empty() && !arguments[0].starts_with('-')) {
         return "; did you mean: " + command_line(near, without(0));
     }

@@ -14,6 +14,7 @@
 #include "goodput.h"
 #include "host/file_bytes.h"
 #include "host/json_value.h"
+#include "host/mapped.h"
 #include "host/result.h"
 #include "host/words.h"
 #include "late_ranks.h"
@@ -54,10 +55,9 @@ struct PageOptions {
 };
 
 Json run_json(const Run& run) {
-    Json labels = Json::array();
-    for (const auto& [key, value] : shared_labels(run)) {
-        labels.push_back({{"name", key}, {"value", value}});
-    }
+    Json labels = mapped(shared_labels(run), [](const auto& one) -> Json {
+        return {{"name", one.first}, {"value", one.second}};
+    });
     int64_t newest_ns = 0;
     for (const Process& process : run.processes) {
         newest_ns = std::max(newest_ns, newest_moment_ns(process));
@@ -74,27 +74,24 @@ Json run_json(const Run& run) {
 
 // In the order of the document's findings: what a link to one of them is made of, and what to filter by.
 Json findings_json(const Diagnosis& diagnosis) {
-    Json list = Json::array();
-    for (const Finding& finding : diagnosis.findings) {
-        list.push_back({{"kind", name_of(finding.kind)},
-                        {"confidence", name_of(finding.confidence)},
-                        {"ranks", rank_ranges(finding.ranks)},
-                        {"victims", rank_ranges(finding.victims)},
-                        {"hangs", finding.hangs},
-                        {"meaning", row_of(finding.kind).meaning},
-                        {"remedy", finding.remedy()}});
-    }
-    return list;
+    return mapped(diagnosis.findings, [](const Finding& finding) -> Json {
+        return {{"kind", name_of(finding.kind)},
+                {"confidence", name_of(finding.confidence)},
+                {"ranks", rank_ranges(finding.ranks)},
+                {"victims", rank_ranges(finding.victims)},
+                {"hangs", finding.hangs},
+                {"meaning", row_of(finding.kind).meaning},
+                {"remedy", finding.remedy()}};
+    });
 }
 
 Json gaps_json(const Run& run, const Diagnosis& diagnosis, const std::vector<std::string>& problems) {
-    Json list = Json::array();
-    for (const Warning& warning : diagnosis.warnings) {
-        list.push_back({{"kind", name_of(warning.kind)},
-                        {"meaning", row_of(warning.kind).meaning},
-                        {"ranks", rank_ranges(warning.ranks)},
-                        {"text", warning.summary}});
-    }
+    Json list = mapped(diagnosis.warnings, [](const Warning& warning) -> Json {
+        return {{"kind", name_of(warning.kind)},
+                {"meaning", row_of(warning.kind).meaning},
+                {"ranks", rank_ranges(warning.ranks)},
+                {"text", warning.summary}};
+    });
     for (const std::string& seen : observing_texts(run)) {
         list.push_back({{"kind", "budget"}, {"meaning", ""}, {"ranks", ""}, {"text", seen}});
     }

@@ -17,6 +17,7 @@
 #include "database.h"
 #include "host/json_value.h"
 #include "host/listing.h"
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -161,11 +162,10 @@ int list_tables(Database& database, const SqlArguments& arguments) {
     Rows rows;
     for (const SqlTableHelp& table : database.help()) {
         if (arguments.json) {
-            Json fields = Json::array();
-            for (const SqlColumn& column : table.columns) {
-                fields.push_back(
-                    {{"name", column.name}, {"type", column.type}, {"unit", column.unit}, {"meaning", column.meaning}});
-            }
+            Json fields = mapped(table.columns, [](const SqlColumn& column) -> Json {
+                return {
+                    {"name", column.name}, {"type", column.type}, {"unit", column.unit}, {"meaning", column.meaning}};
+            });
             const Json line{{"table", table.name},
                             {"meaning", table.meaning},
                             {"view", table.is_view},

@@ -11,6 +11,7 @@
 #include "condense.h"
 #include "fr_moment.h"
 #include "gap_warnings.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "link_run.h"
 #include "load_files.h"
@@ -45,11 +46,7 @@ std::vector<std::vector<size_t>> connected(const std::vector<Process>& processes
     for (size_t i = 0; i < processes.size(); ++i) {
         groups[find(i)].push_back(i);
     }
-    std::vector<std::vector<size_t>> result;
-    for (auto& [root, members] : groups) {
-        result.push_back(std::move(members));
-    }
-    return result;
+    return mapped(groups, [](auto& one) { return std::move(one.second); });
 }
 
 // Two jobs can share a run id and a directory (a restart that counts no attempts). The newest job stays: a group of

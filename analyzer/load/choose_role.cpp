@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -60,10 +61,7 @@ class Kin {
         for (size_t i = 0; i < parent_.size(); ++i) {
             of_root[root(i)].push_back(i);
         }
-        std::vector<std::vector<size_t>> sets;
-        for (auto& [root, members] : of_root) {
-            sets.push_back(std::move(members));
-        }
+        std::vector<std::vector<size_t>> sets = mapped(of_root, [](auto& one) { return std::move(one.second); });
         const auto started_ns = [&](const std::vector<size_t>& set) { return processes_[set.front()].started_ns; };
         std::ranges::stable_sort(sets, [&](const auto& a, const auto& b) {
             return std::tuple(b.size(), started_ns(a)) < std::tuple(a.size(), started_ns(b));

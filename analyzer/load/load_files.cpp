@@ -17,6 +17,7 @@
 #include "damage_warnings.h"
 #include "decode_process.h"
 #include "discover.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "journals.h"
 #include "load_options.h"
@@ -86,12 +87,7 @@ std::vector<LoadJob> jobs_of(const std::vector<CandidateGroup>& groups) {
             by_stem[{candidate.directory, candidate.stem}].files.push_back(candidate);
         }
     }
-    std::vector<LoadJob> jobs;
-    jobs.reserve(by_stem.size());
-    for (auto& [key, job] : by_stem) {
-        jobs.push_back(std::move(job));
-    }
-    return jobs;
+    return mapped(by_stem, [](auto& one) { return std::move(one.second); });
 }
 
 // Calls work(index, loader) for each of these, on all processors.

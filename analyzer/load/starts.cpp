@@ -13,6 +13,7 @@
 #include "discover.h"
 #include "formats/container/dump_reader.h"
 #include "formats/ring/ring_clock.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "share_work.h"
 
@@ -102,10 +103,7 @@ std::vector<Start> starts_of(const CandidateGroup& group) {
         return starts;
     }
     const Lives lives = lives_of(group);
-    std::vector<const Lives::value_type*> by_begin;
-    for (const auto& item : lives) {
-        by_begin.push_back(&item);
-    }
+    std::vector<const Lives::value_type*> by_begin = mapped(lives, [](const auto& item) { return &item; });
     std::ranges::stable_sort(by_begin,
                              [](const auto* a, const auto* b) { return a->second.began_ns < b->second.began_ns; });
     // A start begins where all earlier ones are silent, and a rank that is there before comes again behind that. The

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "formats/layout/clock_limits.h"
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -51,11 +52,7 @@ std::vector<DeviceHealth> health_of(const Process& process) {
         health.device = device;
         health.readings[name.substr(last + 1)] = &reading;
     }
-    std::vector<DeviceHealth> list;
-    for (auto& [key, device] : devices) {
-        list.push_back(std::move(device));
-    }
-    return list;
+    return mapped(devices, [](auto& one) { return std::move(one.second); });
 }
 
 CpuClockReading cpu_clock_of(const Process& process) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "host/mapped.h"
+
 namespace titan::analyzer {
 
 double quantile_of(std::vector<double> values, double quantile) {
@@ -17,11 +19,7 @@ double quantile_of(std::vector<double> values, double quantile) {
 
 double spread_of(const std::vector<double>& values) {
     const double median = median_of(values);
-    std::vector<double> distances;
-    distances.reserve(values.size());
-    for (const double value : values) {
-        distances.push_back(std::abs(value - median));
-    }
+    std::vector<double> distances = mapped(values, [&](const double value) { return std::abs(value - median); });
     return 1.4826 * median_of(std::move(distances));
 }
 

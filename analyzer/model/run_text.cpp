@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -97,10 +98,7 @@ std::vector<std::string> observing_texts(const Run& run) {
     }
     std::vector<std::string> texts;
     for (const auto& [way, processes] : ways) {
-        std::vector<int> ranks;
-        for (const Process* process : processes) {
-            ranks.push_back(process->rank);
-        }
+        std::vector<int> ranks = mapped(processes, &Process::rank);
         const Observing& seen = processes.front()->observing;
         texts.push_back(fmt::format("{}: the GPU is observed by {} (TITANTRACE_BUDGET={:g}, for {} in {})",
                                     ranks_text(ranks), way, seen.budget / 1e4, many_counted(seen.unit_launches, "call"),

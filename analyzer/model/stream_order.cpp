@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "host/mapped.h"
 #include "host_calls.h"
 #include "host_threads.h"
 
@@ -147,11 +148,7 @@ class HeadFinder {
 }  // namespace
 
 std::vector<Progress> local_progress(const Process& process) {
-    std::vector<Progress> progress;
-    progress.reserve(process.entries.size());
-    for (const Entry& entry : process.entries) {
-        progress.push_back(own_progress(entry));
-    }
+    std::vector<Progress> progress = mapped(process.entries, own_progress);
     infer_done(process, progress);
     return progress;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -88,12 +89,7 @@ std::vector<double> cut(const std::vector<double>& values) {
 }
 
 std::vector<double> values_of(const StepSeries& series) {
-    std::vector<double> values;
-    values.reserve(series.size());
-    for (const auto& [step, value] : series) {
-        values.push_back(value);
-    }
-    return values;
+    return mapped(series, [](const auto& one) { return one.second; });
 }
 
 class Comparer {
@@ -350,10 +346,8 @@ class Comparer {
     }
 
     static void adjust(std::vector<ComparedRow>& rows) {
-        std::vector<double> chances;
-        for (const ComparedRow& row : rows) {
-            chances.push_back(row.effect ? row.effect->chance : 1);
-        }
+        std::vector<double> chances =
+            mapped(rows, [](const ComparedRow& row) { return row.effect ? row.effect->chance : 1; });
         const std::vector<double> adjusted = holm_corrected(chances);
         for (size_t i = 0; i < rows.size(); ++i) {
             rows[i].chance_of_many = adjusted[i];

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "host/mapped.h"
+
 namespace titan::analyzer {
 namespace {
 
@@ -99,10 +101,8 @@ std::vector<std::string> Overview::longest_parts() const {
             together[name] += ns;
         }
     }
-    std::vector<std::pair<double, std::string>> sorted;
-    for (const auto& [name, ns] : together) {
-        sorted.emplace_back(-ns, name);
-    }
+    std::vector<std::pair<double, std::string>> sorted =
+        mapped(together, [&](const auto& one) { return std::pair<double, std::string>(-one.second, one.first); });
     std::ranges::sort(sorted);
     std::vector<std::string> names;
     for (size_t i = 0; i < std::min(sorted.size(), kMostDrawn); ++i) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "call_order.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "layout.h"
 #include "page_sections.h"
@@ -94,10 +95,7 @@ std::vector<std::string> columns_of(const std::map<std::string, Row>& rows) {
             known[column].second.insert(progress.called);
         }
     }
-    std::vector<std::string> columns;
-    for (const auto& [column, of] : known) {
-        columns.push_back(column);
-    }
+    std::vector<std::string> columns = mapped(known, [](const auto& one) { return one.first; });
     std::ranges::stable_sort(columns, [&](const std::string& a, const std::string& b) {
         const auto worth = [&](const std::string& column) {
             return std::pair(known[column].second.size() > 1, known[column].first);
@@ -154,10 +152,7 @@ Json calls_section(const Run& run) {
                 continue;
             }
             const CallProgress& progress = found->second;
-            Json cell = Json::array();
-            for (const int64_t number : {progress.called, progress.started, progress.finished}) {
-                cell.push_back(number);
-            }
+            Json cell{progress.called, progress.started, progress.finished};
             cell.push_back(progress.op);
             cells.push_back(std::move(cell));
         }

@@ -6,6 +6,7 @@
 
 #include "call_order.h"
 #include "explain.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "page_sections.h"
 #include "run_text.h"
@@ -63,10 +64,7 @@ class Folding {
         for (uint32_t node = 0; node < class_of_.size(); ++node) {
             members[class_of_[node]].push_back(node);
         }
-        std::vector<std::vector<uint32_t>> all;
-        for (auto& [number, nodes] : members) {
-            all.push_back(std::move(nodes));
-        }
+        std::vector<std::vector<uint32_t>> all = mapped(members, [](auto& one) { return std::move(one.second); });
         std::ranges::stable_sort(all, [&](const auto& a, const auto& b) {
             const auto worth = [&](const auto& nodes) {
                 return std::pair(!evidence_.hangs(nodes.front()), evidence_.since(evidence_.oldest_of(nodes)));

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <optional>
 
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -101,10 +102,7 @@ std::string ShowFilter::nothing_fits(const Run& run) const {
     if (!chooses_ || fitting_ != 0) {
         return {};
     }
-    std::vector<int> ranks;
-    for (const Process& process : run.processes) {
-        ranks.push_back(process.rank);
-    }
+    std::vector<int> ranks = mapped(run.processes, &Process::rank);
     std::string text = "no recorded call matches; there are " + ranks_text(ranks);
     if (ops_.empty()) {
         return text;

@@ -9,6 +9,7 @@
 #include "document.h"
 #include "function_name.h"
 #include "host/json_value.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "host_threads.h"
 #include "named_stacks.h"
@@ -96,11 +97,9 @@ Json thread_json(const ThreadStack& thread) {
         frame["inlined"] = inlined_json(site);
         json["frames"].push_back(std::move(frame));
     }
-    json["python_frames"] = Json::array();
-    for (const PythonSite& site : thread.python) {
-        json["python_frames"].push_back(
-            {{"file", site.file}, {"function", site.function}, {"line", site.line}, {"is_entry", site.is_entry}});
-    }
+    json["python_frames"] = mapped(thread.python, [](const PythonSite& site) -> Json {
+        return {{"file", site.file}, {"function", site.function}, {"line", site.line}, {"is_entry", site.is_entry}};
+    });
     json["python_cut"] = thread.python_cut;
     json["held_gil"] = thread.held_gil;
     json["merged"] = thread.merged.frames;
@@ -159,10 +158,7 @@ std::string stacks_json_report(const std::vector<ProcessStacks>& all, const std:
         for (const ThreadStack& thread : process.threads) {
             one["threads"].push_back(thread_json(thread));
         }
-        one["children"] = Json::array();
-        for (const DumpedChild& child : process.children) {
-            one["children"].push_back(child_json(child));
-        }
+        one["children"] = mapped(process.children, child_json);
         json["processes"].push_back(std::move(one));
     }
     return json.dump(2) + "\n";
@@ -194,11 +190,10 @@ using Counts = std::map<std::string, size_t>;
 
 size_t add_samples(const Process& process, Counts& counts) {
     const StackSamples& all = process.stack_samples;
-    std::vector<std::string> lines;
-    for (const SampledStack& stack : all.stacks) {
-        lines.push_back(as_line(sampled_thread(process, stack), stack.frames,
-                                [&](uint32_t text) -> const std::string& { return process.text(text); }));
-    }
+    std::vector<std::string> lines = mapped(all.stacks, [&](const SampledStack& stack) {
+        return as_line(sampled_thread(process, stack), stack.frames,
+                       [&](uint32_t text) -> const std::string& { return process.text(text); });
+    });
     size_t samples = 0;
     for (const StackSample& sample : all.samples) {
         if (sample.stack < lines.size()) {

@@ -8,6 +8,7 @@
 #include "call_order.h"
 #include "document.h"
 #include "host/json_value.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "late_ranks.h"
 #include "long_steps.h"
@@ -21,10 +22,7 @@ namespace {
 constexpr size_t kShownRanks = 40;  // those that cost most
 
 std::vector<const RankTiming*> by_cost(const Timing& timing) {
-    std::vector<const RankTiming*> ranks;
-    for (const RankTiming& rank : timing.ranks) {
-        ranks.push_back(&rank);
-    }
+    std::vector<const RankTiming*> ranks = mapped(timing.ranks, [](const RankTiming& rank) { return &rank; });
     std::ranges::stable_sort(ranks, [](const auto* a, const auto* b) {
         const bool a_named = a->shape.pattern != LatePattern::kNone;
         const bool b_named = b->shape.pattern != LatePattern::kNone;
@@ -302,10 +300,7 @@ std::string straggler_json(const Run& run, const Timing& timing, const SlowCause
                         {"first", slow.first_step},
                         {"source", slow.by_period ? "period" : "markers"}};
     }
-    json["causes"] = Json::array();
-    for (const SlowCause& cause : slow.causes) {
-        json["causes"].push_back(cause_json(cause));
-    }
+    json["causes"] = mapped(slow.causes, cause_json);
     json["missing"] = slow.missing;
     if (!slow.why_none.empty()) {
         json["missing"].push_back(slow.why_none);

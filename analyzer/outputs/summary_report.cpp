@@ -6,10 +6,12 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <vector>
 
 #include "host/json_value.h"
 #include "host/listing.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "phases.h"
 #include "report_parts.h"
@@ -136,11 +138,7 @@ namespace {
 // With all ranks that have such values.
 Json json_of(const Summary& summary, const SummaryRow& row) {
     Json json = summary_row_json(summary, row);
-    std::vector<int> ranks;
-    for (const auto& [rank, of_rank] : row.of_rank) {
-        ranks.push_back(rank);
-    }
-    json["ranks"] = ranks;
+    json["ranks"] = std::views::keys(row.of_rank);
     return json;
 }
 
@@ -405,10 +403,7 @@ Json json_of(const Goodput& goodput, size_t attempts) {
 }  // namespace
 
 Json goodput_json(const std::vector<AttemptTimes>& attempts) {
-    Json json = Json::array();
-    for (const AttemptTimes& one : attempts) {
-        json.push_back(json_of(one));
-    }
+    Json json = mapped(attempts, [](const AttemptTimes& one) { return json_of(one); });
     json.push_back(json_of(goodput_of(attempts), attempts.size()));
     return json;
 }

@@ -9,6 +9,7 @@
 #include "document.h"
 #include "edit_words.h"
 #include "explain.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "layout.h"
 #include "report_parts.h"
@@ -337,10 +338,8 @@ bool is_wanted(const Run& run, uint32_t index, const ReadCommunicator& wanted) {
 
 std::string list_of(const Run& run, const std::vector<uint32_t>& communicators) {
     constexpr size_t kShown = 12;
-    std::vector<std::string> texts;
-    for (const uint32_t index : communicators) {
-        texts.push_back(distinct_text(run, index));
-    }
+    std::vector<std::string> texts =
+        mapped(communicators, [&](const uint32_t index) { return distinct_text(run, index); });
     std::string text;
     for (size_t i = 0; i < std::min(texts.size(), kShown); ++i) {
         text += (i == 0 ? "" : ", ") + texts[i];

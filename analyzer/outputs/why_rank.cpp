@@ -10,6 +10,7 @@
 
 #include "document.h"
 #include "explain.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "layout.h"
 #include "rank_state.h"
@@ -110,10 +111,7 @@ class Explorer {
             sentence += phrase("{}{} {}", std::exchange(separator, "; "), absent_fact(absences),
                                words_of(reason, absences.size()));
         }
-        std::vector<int> behind;
-        for (const Blocked& blocked : node.blocked) {
-            behind.push_back(rank_of(blocked.member));
-        }
+        std::vector<int> behind = mapped(node.blocked, [&](const Blocked& blocked) { return rank_of(blocked.member); });
         if (!behind.empty()) {
             sentence += phrase("{}{} {} called it, but {} behind other work", separator, ranks_fact(behind),
                                verb_form(behind.size(), "has", "have"),

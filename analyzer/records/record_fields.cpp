@@ -1,6 +1,7 @@
 #include <bit>
 
 #include "decode_device.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "phases.h"
 #include "record_fields.h"
@@ -46,11 +47,9 @@ std::span<const RecordTable> record_tables() { return kTables; }
 std::span<const RecordField> record_fields() { return kFields; }
 
 Json inlined_json(const StackSite& site) {
-    Json json = Json::array();
-    for (const InlinedSite& inlined : site.inlined) {
-        json.push_back({{"function", inlined.function}, {"file", inlined.file}, {"line", inlined.line}});
-    }
-    return json;
+    return mapped(site.inlined, [](const InlinedSite& inlined) -> Json {
+        return {{"function", inlined.function}, {"file", inlined.file}, {"line", inlined.line}};
+    });
 }
 
 // --- Records as JSON, by the table of their fields.
@@ -88,33 +87,23 @@ Json device_or_null(const CollectiveRecord& r) {
 }
 
 Json python_frames(const CallStack& stack) {
-    Json frames = Json::array();
-    for (const PythonSite& site : stack.python) {
-        frames.push_back({{"file", site.file}, {"line", site.line}, {"function", site.function}});
-    }
-    return frames;
+    return mapped(stack.python, [](const PythonSite& site) -> Json {
+        return {{"file", site.file}, {"line", site.line}, {"function", site.function}};
+    });
 }
 
 Json native_frames(const CallStack& stack) {
-    Json frames = Json::array();
-    for (const StackSite& site : stack.native) {
-        frames.push_back({{"address", site.address},
-                          {"module", site.module},
-                          {"in_module", site.in_module},
-                          {"function", site.function},
-                          {"file", site.file},
-                          {"line", site.line},
-                          {"inlined", inlined_json(site)}});
-    }
-    return frames;
+    return mapped(stack.native, [](const StackSite& site) -> Json {
+        return {{"address", site.address},      {"module", site.module}, {"in_module", site.in_module},
+                {"function", site.function},    {"file", site.file},     {"line", site.line},
+                {"inlined", inlined_json(site)}};
+    });
 }
 
 Json all_frames(const std::vector<CallFrame>& frames) {
-    Json list = Json::array();
-    for (const CallFrame& frame : frames) {
-        list.push_back({{"function", frame.name}, {"file", frame.file}, {"line", frame.line}});
-    }
-    return list;
+    return mapped(frames, [](const CallFrame& frame) -> Json {
+        return {{"function", frame.name}, {"file", frame.file}, {"line", frame.line}};
+    });
 }
 
 // In PyTorch's words.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "document.h"
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan::analyzer {
@@ -211,25 +212,15 @@ class BlockWriter {
     }
     Json operator()(const Items& items) const { return {{"type", "items"}, {"items", sentences(items.items)}}; }
     Json operator()(const Table& table) const {
-        Json columns = Json::array();
-        for (const ListColumn& column : table.columns) {
-            columns.push_back(column.title);
-        }
-        Json rows = Json::array();
-        for (const auto& row : table.rows) {
-            rows.push_back(row);
-        }
-        return {{"type", "table"}, {"columns", columns}, {"rows", rows}};
+        return {{"type", "table"}, {"columns", mapped(table.columns, &ListColumn::title)}, {"rows", table.rows}};
     }
     Json operator()(const Chain& chain) const {
         return {{"type", "chain"}, {"steps", sentences(chain.steps)}, {"back", sentence_json(run_, chain.back)}};
     }
     Json operator()(const RankGroups& groups) const {
-        Json list = Json::array();
-        for (const RankGroup& group : groups.groups) {
-            list.push_back(
-                {{"ranks", sentence_json(run_, group.ranks)}, {"state", group.state}, {"named", group.named}});
-        }
+        Json list = mapped(groups.groups, [&](const RankGroup& group) -> Json {
+            return {{"ranks", sentence_json(run_, group.ranks)}, {"state", group.state}, {"named", group.named}};
+        });
         return {{"type", "rank_groups"}, {"groups", list}};
     }
     Json operator()(const Frames& frames) const { return {{"type", "frames"}, {"frames", frames.frames}}; }
@@ -237,11 +228,7 @@ class BlockWriter {
 
   private:
     Json sentences(const std::vector<Sentence>& all) const {
-        Json list = Json::array();
-        for (const Sentence& sentence : all) {
-            list.push_back(sentence_json(run_, sentence));
-        }
-        return list;
+        return mapped(all, [&](const Sentence& sentence) { return sentence_json(run_, sentence); });
     }
 
     const Run& run_;

@@ -6,6 +6,7 @@
 #include "document.h"
 #include "evidence.h"
 #include "host/json_value.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "one_line.h"
 #include "report.h"
@@ -65,10 +66,9 @@ Json finding_json(const Run& run, const RankIndex& processes, const Finding& fin
         json["would_confirm"] = texts_of(finding.would_confirm);
     }
     if (!finding.cycle.empty()) {
-        json["cycle"] = Json::array();
-        for (const CycleStep& step : finding.cycle) {
-            json["cycle"].push_back({{"rank", step.rank}, {"waits_in", step.waits_in.text()}, {"for", step.waits_for}});
-        }
+        json["cycle"] = mapped(finding.cycle, [](const CycleStep& step) -> Json {
+            return {{"rank", step.rank}, {"waits_in", step.waits_in.text()}, {"for", step.waits_for}};
+        });
     }
     if (finding.replay) {
         json["replay"] = {{"options", finding.replay->options},
@@ -132,14 +132,13 @@ Json clocks_json(const Clocks& clocks) {
     Json hosts = Json::array();
     for (size_t i = 0; i < clocks.hosts.size(); ++i) {
         const HostClock& clock = clocks.hosts[i];
-        Json stretches = Json::array();
-        for (const ClockStretch& stretch : clock.stretches) {
-            stretches.push_back({{"from_ns", stretch.from_ns},
-                                 {"at_ns", stretch.at_ns},
-                                 {"offset_ns", stretch.offset_ns},
-                                 {"drift_ppm", stretch.drift * 1e6},
-                                 {"bound_ns", stretch.bound_ns}});
-        }
+        Json stretches = mapped(clock.stretches, [](const ClockStretch& stretch) -> Json {
+            return {{"from_ns", stretch.from_ns},
+                    {"at_ns", stretch.at_ns},
+                    {"offset_ns", stretch.offset_ns},
+                    {"drift_ppm", stretch.drift * 1e6},
+                    {"bound_ns", stretch.bound_ns}};
+        });
         hosts.push_back({{"host", clock.host},
                          {"aligned", clock.aligned},
                          {"reference", i == 0},
@@ -227,22 +226,15 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis) {
     for (const Finding& finding : diagnosis.findings) {
         json["findings"].push_back(finding_json(run, processes, finding));
     }
-    json["waiting"] = Json::array();
-    for (const Pending& pending : diagnosis.waiting) {
-        json["waiting"].push_back(pending_json(run, pending));
-    }
-    json["warnings"] = Json::array();
-    for (const Warning& warning : diagnosis.warnings) {
-        json["warnings"].push_back({{"kind", name_of(warning.kind)},
-                                    {"meaning", row_of(warning.kind).meaning},
-                                    {"ranks", warning.ranks},
-                                    {"summary", warning.summary}});
-    }
+    json["waiting"] = mapped(diagnosis.waiting, [&](const Pending& pending) { return pending_json(run, pending); });
+    json["warnings"] = mapped(diagnosis.warnings, [](const Warning& warning) -> Json {
+        return {{"kind", name_of(warning.kind)},
+                {"meaning", row_of(warning.kind).meaning},
+                {"ranks", warning.ranks},
+                {"summary", warning.summary}};
+    });
     if (!run.testimony.empty()) {
-        json["witnesses"] = Json::array();
-        for (const Testimony& said : run.testimony) {
-            json["witnesses"].push_back(testimony_json(said));
-        }
+        json["witnesses"] = mapped(run.testimony, testimony_json);
     }
     json["clocks"] = clocks_json(diagnosis.clocks);
     json["report"] = document_json(run, diagnosis_document(run, diagnosis));

@@ -8,6 +8,7 @@
 #include "config_differences.h"
 #include "document.h"
 #include "host/json_value.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "layout.h"
 #include "report.h"
@@ -178,15 +179,14 @@ bool any_without_place(const Run& run) {
 Json layout_json(const Run& run, const std::set<int>* named) {
     const Layout& layout = *run.layout;
     Json json;
-    json["dims"] = Json::array();
-    for (const Dimension& dimension : layout.dimensions()) {
-        json["dims"].push_back({{"role", name_of(dimension.role)},
-                                {"size", dimension.size},
-                                {"communicators", dimension.communicators.size()},
-                                {"regular", dimension.regular},
-                                {"inferred", dimension.inferred},
-                                {"why", dimension.why}});
-    }
+    json["dims"] = mapped(layout.dimensions(), [](const Dimension& dimension) -> Json {
+        return {{"role", name_of(dimension.role)},
+                {"size", dimension.size},
+                {"communicators", dimension.communicators.size()},
+                {"regular", dimension.regular},
+                {"inferred", dimension.inferred},
+                {"why", dimension.why}};
+    });
     json["ranks"] = Json::object();
     for (const auto& [rank, place] : layout.places()) {
         if (named == nullptr || named->contains(rank)) {
@@ -245,11 +245,10 @@ std::string config_report(const Run& run, const TextStyle& style) {
 }
 
 Json config_json(const Run& run) {
-    Json settings = Json::array();
-    for (const ConfigRow& row : config_rows(run)) {
-        settings.push_back(
-            {{"name", row.name}, {"value", row.value.empty() ? Json(nullptr) : Json(row.value)}, {"ranks", row.ranks}});
-    }
+    Json settings = mapped(config_rows(run), [](const ConfigRow& row) -> Json {
+        return {
+            {"name", row.name}, {"value", row.value.empty() ? Json(nullptr) : Json(row.value)}, {"ranks", row.ranks}};
+    });
     return {{"settings", std::move(settings)}};
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "formats/ring/journal_image.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "share_work.h"
 
@@ -81,10 +82,7 @@ Journals::Journals(const std::vector<std::string>& paths) : paths_(paths) {
 }
 
 void Journals::add(uint32_t file, const format::JournalIndex& index) {
-    std::vector<Process*> of_index;
-    for (const ProcessKey& key : index.processes) {
-        of_index.push_back(&processes_[key]);
-    }
+    std::vector<Process*> of_index = mapped(index.processes, [&](const ProcessKey& key) { return &processes_[key]; });
     for (const format::JournalPart& part : index.parts) {
         of_index[part.process]->parts.push_back({file, part});
     }
@@ -94,11 +92,7 @@ void Journals::add(uint32_t file, const format::JournalIndex& index) {
 }
 
 std::vector<ProcessKey> Journals::processes() const {
-    std::vector<ProcessKey> keys;
-    for (const auto& [key, process] : processes_) {
-        keys.push_back(key);
-    }
-    return keys;
+    return mapped(processes_, [](const auto& one) { return one.first; });
 }
 
 std::set<std::string> Journals::paths_of(const ProcessKey& process) const {
@@ -133,10 +127,7 @@ bool Journals::newest(const ProcessKey& process, std::vector<std::byte>& memory,
         return false;
     }
     const auto end_of = [](const Part& part) { return part.part.first_ticket + part.part.markers; };
-    std::vector<const Part*> parts;
-    for (const Part& part : known->second.parts) {
-        parts.push_back(&part);
-    }
+    std::vector<const Part*> parts = mapped(known->second.parts, [](const Part& part) { return &part; });
     std::stable_sort(parts.begin(), parts.end(), [&](const Part* a, const Part* b) { return end_of(*a) < end_of(*b); });
     std::vector<std::byte> bytes;
     const Part* found = nullptr;

@@ -1,4 +1,5 @@
 #include "host/listing.h"
+#include "host/mapped.h"
 
 #include <algorithm>
 #include <cctype>
@@ -170,10 +171,7 @@ void sort_rows(const std::vector<ListColumn>& columns, const ListingOptions& opt
                : by.greatest_first          ? b.first < a.first
                                             : a.first < b.first;
     });
-    Rows sorted;
-    for (const auto& [cell, number] : order) {
-        sorted.push_back(rows[number]);
-    }
+    Rows sorted = mapped(order, [&](const auto& one) { return rows[one.second]; });
     rows = std::move(sorted);
 }
 
@@ -248,10 +246,7 @@ std::string Listing::line(const std::vector<std::string>& cells) const {
 }
 
 void Listing::write_titles() {
-    std::vector<std::string> titles;
-    for (const ListColumn& column : columns_) {
-        titles.push_back(column.title);
-    }
+    std::vector<std::string> titles = mapped(columns_, &ListColumn::title);
     widen(titles);
     if (std::any_of(titles.begin(), titles.end(), [](const std::string& title) { return !title.empty(); })) {
         write_(line(titles));

@@ -20,6 +20,7 @@
 #include "formats/layout/dump_name.h"
 #include "formats/ring/ring_image.h"
 #include "formats/ring/ring_process.h"
+#include "host/mapped.h"
 #include "host/output.h"
 #include "host/words.h"
 #include "node/as_user.h"
@@ -357,10 +358,9 @@ DumpResult dump_processes(const std::vector<NodeProcess>& processes, bool other_
     if (other_nodes && !processes.empty()) {
         others.emplace(processes);
     }
-    std::vector<Target> targets;
-    for (const NodeProcess& process : processes) {
-        targets.push_back({{process, How::kFailed, {}, {}, {}, {}}, {}});
-    }
+    std::vector<Target> targets = mapped(processes, [](const NodeProcess& process) -> Target {
+        return {{process, How::kFailed, {}, {}, {}, {}}, {}};
+    });
     ask_all(targets, other_nodes, options);
     for (Target& target : targets) {
         if (const std::string why = obstacle(target.outcome.process); !why.empty()) {

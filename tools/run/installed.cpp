@@ -1,4 +1,5 @@
 #include "run/installed.h"
+#include "host/mapped.h"
 
 #include <glob.h>
 #include <unistd.h>
@@ -46,10 +47,7 @@ std::string analyzer_path() { return find_beside(kAnalyzerPlaces, "titan-analyze
 void become_analyzer(std::vector<std::string>& words) {
     ::dup2(STDERR_FILENO, STDOUT_FILENO);
     ::unsetenv("LD_PRELOAD");
-    std::vector<char*> arguments;
-    for (std::string& word : words) {
-        arguments.push_back(word.data());
-    }
+    std::vector<char*> arguments = mapped(words, [](std::string& word) { return word.data(); });
     arguments.push_back(nullptr);
     ::execv(arguments[0], arguments.data());
     ::_exit(2);

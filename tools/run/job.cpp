@@ -17,6 +17,7 @@
 #include <cstring>
 
 #include "base/fd.h"
+#include "host/mapped.h"
 #include "host/output.h"
 #include "host/words.h"
 
@@ -137,10 +138,8 @@ struct Signals {
 
 // Returns, with why, only if the program cannot be run.
 int become(const std::vector<std::string>& command, const Signals& signals) {
-    std::vector<char*> arguments;
-    for (const std::string& word : command) {
-        arguments.push_back(const_cast<char*>(word.c_str()));
-    }
+    std::vector<char*> arguments =
+        mapped(command, [&](const std::string& word) { return const_cast<char*>(word.c_str()); });
     arguments.push_back(nullptr);
     if (signals.ignored_child) {
         ::signal(SIGCHLD, SIG_IGN);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "host/mapped.h"
 #include "host/words.h"
 #include "top/view.h"
 
@@ -44,13 +45,7 @@ std::string who_does_what(const std::vector<const RankRow*>& rows) {
     return text;
 }
 
-std::vector<int> ranks_of(const std::vector<const RankRow*>& rows) {
-    std::vector<int> ranks;
-    for (const RankRow* const row : rows) {
-        ranks.push_back(row->rank);
-    }
-    return ranks;
-}
+std::vector<int> ranks_of(const std::vector<const RankRow*>& rows) { return mapped(rows, &RankRow::rank); }
 
 using Rows = std::map<int, const RankRow*>;
 

@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "host/listing.h"
+#include "host/mapped.h"
 #include "host/this_host.h"
 #include "host/words.h"
 #include "top/view.h"
@@ -214,10 +215,7 @@ void add_ranks(Lines& lines, const JobView& job, const std::vector<FoldedRow>& r
             columns.push_back(&column);
         }
     }
-    std::vector<ListColumn> titles;
-    for (const RankColumn* const column : columns) {
-        titles.push_back(column->column);
-    }
+    std::vector<ListColumn> titles = mapped(columns, &RankColumn::column);
     std::vector<std::vector<std::string>> cells;
     std::vector<Paint> paints;
     for (const FoldedRow& row : rows) {
@@ -234,10 +232,7 @@ void add_ranks(Lines& lines, const JobView& job, const std::vector<FoldedRow>& r
 void add_calls(Lines& lines, const JobView& job, size_t most) {
     std::vector<CallRow> rows = job.calls;
     std::stable_partition(rows.begin(), rows.end(), [&](const CallRow& row) { return names_any(job, row.missing); });
-    std::vector<std::vector<std::string>> cells;
-    for (const CallRow& row : rows) {
-        cells.push_back(call_cells(row));
-    }
+    std::vector<std::vector<std::string>> cells = mapped(rows, call_cells);
     lines.add_listing(
         listing_text({{"pending", 0, true}, {"last call of each communicator", 0}, {"who", 0}}, std::move(cells)), most,
         std::vector<Paint>(job.calls.size(), Paint::kPlain));
@@ -291,10 +286,7 @@ std::string view_text(const NodeView& view, size_t columns, size_t lines_at_most
     if (view.jobs.empty()) {
         lines.add(fmt::format("titan-top {}: no traced process", where), Paint::kHeading);
     }
-    std::vector<const JobView*> jobs;
-    for (const JobView& job : view.jobs) {
-        jobs.push_back(&job);
-    }
+    std::vector<const JobView*> jobs = mapped(view.jobs, [](const JobView& job) { return &job; });
     std::stable_sort(jobs.begin(), jobs.end(),
                      [](const JobView* a, const JobView* b) { return a->conclusion.alert > b->conclusion.alert; });
     constexpr size_t kLeastLines = 3;  // of another job: a blank one, what it comes to, its name
