@@ -38,12 +38,10 @@ uint64_t flow_of(const CollectiveEntry& call) {
     return fnv1a64(key.data(), key.size());
 }
 
-uint64_t flow_of(const TorchCallRecord& record, const CallRecord& call) {
-    if (record.raw.is_p2p || call.number == kNoSequence) {
-        return 0;
-    }
-    const std::string key = fmt::format("{} {}", call.communicator, call.number);
-    return fnv1a64(key.data(), key.size());
+// `number` as of the call.
+uint64_t flow_of(const TorchCallRecord& record, int64_t number) {
+    const std::string key = fmt::format("{} {}", record.group(), number);
+    return record.raw.is_p2p || number < 0 ? 0 : fnv1a64(key.data(), key.size());
 }
 
 }  // namespace
@@ -57,9 +55,14 @@ void ProcessTimeline::collect(const ProcessRecords& records) {
             still_open_.insert(open.id);
         }
     }
+    const auto take = [this](const auto& record) {
+        if constexpr (requires { add(record); }) {
+            add(record);
+        }
+    };
     for (const RecordKind kind :
          {RecordKind::kMarker, RecordKind::kCollective, RecordKind::kCudaCall, RecordKind::kHealth}) {
-        records.visit(kind, *this, options_.steps);
+        records.each(kind, take, options_.steps);
     }
     const int64_t end_ns = std::max(options_.end_ns, newest_marker_ns_);
     // If the process has ended, its newest step did not go on for longer than its last record.
@@ -144,7 +147,7 @@ void ProcessTimeline::add_value(const std::string& track, int64_t at_ns, double 
     }
 }
 
-void ProcessTimeline::collective(const CollectiveRecord& record) {
+void ProcessTimeline::add(const CollectiveRecord& record) {
     const CollectiveEntry& raw = record.raw;
     const std::string communicator = record.of.communicator_name(raw.communicator_id);
     const std::string operation = op_text(raw.kind);
@@ -205,21 +208,23 @@ void ProcessTimeline::collective(const CollectiveRecord& record) {
 }
 
 // PyTorch notes when it found that a call had begun or ended, up to a second late.
-void ProcessTimeline::torch_call(const TorchCallRecord& record) {
-    const CallRecord call = call_of(record);
-    const std::string name = call.operation + " on " + call.communicator;
+void ProcessTimeline::add(const TorchCallRecord& record) {
+    const format::fr::Entry& raw = record.raw;
+    const int64_t number = raw.is_p2p ? raw.p2p_seq_id : raw.collective_seq_id;
+    const std::string name = printable(record.name.op) + " on " + record.group();
     TraceDetails details;
     details.name = name;
-    details.flow = flow_of(record, call);
+    details.flow = flow_of(record, number);
     details.arguments.push_back({"state", std::string_view(record.state())});
-    if (call.number != kNoSequence) {
-        details.arguments.push_back({"seq", static_cast<int64_t>(call.number)});
+    if (number >= 0) {
+        details.arguments.push_back({"seq", number});
     }
-    add_slice(track_of(Group::kStream, 0, call.communicator), options_.common_ns(call.entered_ns),
-              call.finished_ns != 0 ? options_.common_ns(call.finished_ns) : options_.end_ns, details);
+    add_slice(track_of(Group::kStream, 0, record.group()),
+              options_.common_ns(std::max<int64_t>(raw.time_created_ns, 0)),
+              raw.time_completed_ns > 0 ? options_.common_ns(raw.time_completed_ns) : options_.end_ns, details);
 }
 
-void ProcessTimeline::cuda_call(const CudaCallRecord& record) {
+void ProcessTimeline::add(const CudaCallRecord& record) {
     const std::string name = record.of.text(record.raw.name);
     TraceDetails details;
     details.name = name;
@@ -302,7 +307,7 @@ void ProcessTimeline::end_span(const OpenSpan& span, int64_t end_ns, bool is_ope
     add_slice(span.track, span.begin_ns, end_ns, details);
 }
 
-void ProcessTimeline::marker(const MarkerRecord& record) {
+void ProcessTimeline::add(const MarkerRecord& record) {
     const MarkerEntry& raw = record.raw;
     const int64_t at_ns = common(record.of, raw.ticks);
     newest_marker_ns_ = std::max(newest_marker_ns_, at_ns);
@@ -332,7 +337,7 @@ void ProcessTimeline::marker(const MarkerRecord& record) {
     }
 }
 
-void ProcessTimeline::health(const HealthRecord& record) {
+void ProcessTimeline::add(const HealthRecord& record) {
     const std::string name = record.of.text(record.raw.name);
     add_value(name, common(record.of, record.raw.since_ticks), record.raw.value);
     add_value(name, common(record.of, record.raw.ticks), record.raw.value);

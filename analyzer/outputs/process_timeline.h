@@ -59,7 +59,7 @@ struct TimelineCounts {
     uint64_t left_out = 0;  // slices, the oldest, for the limit of size
 };
 
-class ProcessTimeline : public RecordVisitor {
+class ProcessTimeline {
   public:
     struct Options {
         TimeWindow window;
@@ -76,12 +76,6 @@ class ProcessTimeline : public RecordVisitor {
     void add_value(const std::string& track, int64_t at_ns, double value);
     // `next_track`: number of the next track of the trace.
     TimelineCounts write(uint64_t process, uint64_t& next_track);
-
-    void collective(const CollectiveRecord& record) override;
-    void torch_call(const TorchCallRecord& record) override;
-    void cuda_call(const CudaCallRecord& record) override;
-    void marker(const MarkerRecord& record) override;
-    void health(const HealthRecord& record) override;
 
   private:
     // In the order in which they are shown.
@@ -101,6 +95,11 @@ class ProcessTimeline : public RecordVisitor {
         std::vector<std::pair<std::string, std::string>> arguments;
     };
 
+    void add(const CollectiveRecord& record);
+    void add(const TorchCallRecord& record);
+    void add(const CudaCallRecord& record);
+    void add(const MarkerRecord& record);
+    void add(const HealthRecord& record);
     uint32_t track_of(Group group, uint64_t number, const std::string& name);
     uint32_t thread_track(const ProcessRecords& of, uint32_t thread);
     uint32_t span_track(const ProcessRecords& of, uint32_t thread, uint64_t task);

@@ -48,9 +48,9 @@ struct Interval {
 };
 
 // The steps of a process, and what its thread that marks them did beside training.
-class MarkersOfARank : public RecordVisitor {
+class MarkersOfARank {
   public:
-    void marker(const MarkerRecord& record) override {
+    void add(const MarkerRecord& record) {
         const format::MarkerEntry& raw = record.raw;
         const int64_t at_ns = record.of.realtime_ns(raw.ticks);
         first_ns = std::min(first_ns, at_ns);
@@ -170,7 +170,8 @@ AttemptReader::AttemptReader(const Run& run, const AttemptTimes* next) {
 
 void AttemptReader::add(const ProcessRecords& records) {
     MarkersOfARank markers;
-    const bool cut = records.visit(RecordKind::kMarker, markers).overwritten != 0;
+    const bool cut =
+        records.each(RecordKind::kMarker, [&](const MarkerRecord& one) { markers.add(one); }).overwritten != 0;
     const Process& process = records.process();
     const int64_t began_ns = process.started_ns > 0 ? process.started_ns : markers.first_ns;
     const int64_t ended_ns = std::max(process.now_ns, markers.newest_ns);

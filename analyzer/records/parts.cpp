@@ -70,13 +70,13 @@ struct GpuStep {
     double length_ns = 0;
 };
 
-class PartReader : public RecordVisitor {
+class PartReader {
   public:
     PartReader(const Run& run, const std::string& role, const WantedSteps& wanted,
                const std::function<void(const Part&)>& visit)
         : run_(run), role_(role), wanted_(wanted), visit_(visit) {}
 
-    void marker(const MarkerRecord& record) override {
+    void marker(const MarkerRecord& record) {
         const MarkerEntry& raw = record.raw;
         if (raw.kind == MarkerKind::kStep) {
             begin_step(static_cast<int64_t>(raw.value), raw.ticks, record.of);
@@ -90,7 +90,7 @@ class PartReader : public RecordVisitor {
         }
     }
 
-    void collective(const CollectiveRecord& record) override {
+    void collective(const CollectiveRecord& record) {
         const CollectiveEntry& raw = record.raw;
         if (!format::counts_in_steps(raw) || record.ticket < summed_until_) {
             return;
@@ -118,7 +118,7 @@ class PartReader : public RecordVisitor {
     }
 
     // How long calls took on the GPU where some were seen there, as one by one.
-    void step_calls(const StepCallsRecord& record) override {
+    void step_calls(const StepCallsRecord& record) {
         const format::StepCalls& raw = record.raw;
         if (!is_wanted(raw.step)) {
             return;
@@ -363,11 +363,16 @@ uint64_t visit_parts(const Run& run, const ProcessRecords& records, const Wanted
         reader.add_torch_periods();
         return 0;
     }
-    const uint64_t overwritten = records.visit(RecordKind::kMarker, reader, wanted.range).overwritten;
+    const uint64_t overwritten =
+        records
+            .each(
+                RecordKind::kMarker, [&](const MarkerRecord& one) { reader.marker(one); }, wanted.range)
+            .overwritten;
     if (wanted.with_sums) {
-        reader.leave_out_calls_before(records.visit_summed_calls(reader, wanted.range));
+        const auto add_sums = [&](const StepCallsRecord& sums) { reader.step_calls(sums); };
+        reader.leave_out_calls_before(records.visit_summed_calls(taken_by(add_sums), wanted.range));
     }
-    records.visit(RecordKind::kCollective, reader);
+    records.each(RecordKind::kCollective, [&](const CollectiveRecord& call) { reader.collective(call); });
     reader.add_marked_steps();
     reader.add_periods(records.process());
     return overwritten;

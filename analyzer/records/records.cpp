@@ -134,37 +134,9 @@ const char* TorchCallRecord::state() const {
     return "unknown";
 }
 
-CallRecord call_of(const CollectiveRecord& record) {
-    const format::CollectiveEntry& raw = record.raw;
-    CallRecord call;
-    call.operation = op_text(raw.kind);
-    call.communicator = record.of.communicator_name(raw.communicator_id);
-    call.number = raw.sequence;
-    call.thread = raw.thread;
-    call.stream = raw.stream;
-    call.entered_ns = record.of.realtime_ns(raw.entered_ticks);
-    call.returned_ns = record.of.realtime_ns(raw.returned_ticks);
-    call.started_ns = record.of.realtime_ns(raw.gpu_started_ticks);
-    call.finished_ns = record.of.realtime_ns(raw.gpu_finished_ticks);
-    return call;
-}
-
 uint64_t bytes_of(const CollectiveRecord& record) {
     const uint64_t size_bytes = format::datatype_size_bytes(record.raw.datatype);
     return size_bytes != 0 && record.raw.count > INT64_MAX / size_bytes ? 0 : record.raw.count * size_bytes;
-}
-
-CallRecord call_of(const TorchCallRecord& record) {
-    const fr::Entry& raw = record.raw;
-    const int64_t number = raw.is_p2p ? raw.p2p_seq_id : raw.collective_seq_id;
-    CallRecord call;
-    call.operation = printable(record.name.op);
-    call.communicator = record.group();
-    call.number = number < 0 ? kNoSequence : static_cast<uint64_t>(number);
-    call.entered_ns = std::max<int64_t>(raw.time_created_ns, 0);
-    call.started_ns = std::max<int64_t>(raw.time_started_ns, 0);
-    call.finished_ns = std::max<int64_t>(raw.time_completed_ns, 0);
-    return call;
 }
 
 std::string StepCallsRecord::operation() const { return raw.kind == OpKind{} ? "others" : op_text(raw.kind); }
@@ -188,10 +160,16 @@ void ProcessRecords::hold(OpenedSource opened, Symbols& symbols) {
 
 namespace {
 
-format::RingLosses visit_markers_of(const ProcessRecords& records, RecordVisitor& visitor) {
-    return records.image().for_each_marker([&](uint64_t ticket, const auto& raw) {
-        visitor.marker({records, ticket, raw});
-    });
+void tell(const TakeRecord& take, const auto& record) { take(&record); }
+
+// Tells slots of a ring.
+template <typename Record>
+auto to_records(const ProcessRecords& of, const TakeRecord& take) {
+    return [&](uint64_t ticket, const auto& raw) { tell(take, Record{of, ticket, raw}); };
+}
+
+void visit_markers_of(const ProcessRecords& records, const TakeRecord& take) {
+    records.image().for_each_marker(to_records<MarkerRecord>(records, take));
 }
 
 }  // namespace
@@ -206,9 +184,9 @@ ProcessRecords ProcessRecords::of_block(const format::RingImage& image) const {
     return block;
 }
 
-void ProcessRecords::visit_log(RecordVisitor& visitor) const {
-    const Result<std::string> lost = visit_structured_log(
-        *log_, [&](const format::RingImage& image) { visit_markers_of(of_block(image), visitor); });
+void ProcessRecords::visit_log(const TakeRecord& take) const {
+    const Result<std::string> lost =
+        visit_structured_log(*log_, [&](const format::RingImage& image) { visit_markers_of(of_block(image), take); });
     const std::string problem = lost ? *lost : lost.error().text();
     const std::string text = fmt::format("{}: {}", process_.source.label, problem);
     if (!problem.empty() && std::find(problems_->begin(), problems_->end(), text) == problems_->end()) {
@@ -218,33 +196,33 @@ void ProcessRecords::visit_log(RecordVisitor& visitor) const {
 
 // From journals, those on tickets from `from` to before `until`. Answers how many of them are in none.
 uint64_t ProcessRecords::visit_journaled(uint64_t from, uint64_t until, const StepRange& steps,
-                                         RecordVisitor& visitor) const {
+                                         const TakeRecord& take) const {
     return from >= until
                ? 0
                : journals_->visit(process_key(process_), from, until, steps,
-                                  [&](const format::RingImage& block) { visit_markers_of(of_block(block), visitor); });
+                                  [&](const format::RingImage& block) { visit_markers_of(of_block(block), take); });
 }
 
 // What the ring holds is taken from it; what it does not hold, from the journal: markers before it, those that were
 // being written while it was copied, and, behind a dump, those since.
-format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor, const StepRange& steps) const {
+format::RingLosses ProcessRecords::visit_markers(const TakeRecord& take, const StepRange& steps) const {
     format::RingLosses losses;
     if (log_ != nullptr) {
-        visit_log(visitor);
+        visit_log(take);
         return losses;
     }
     if (is_read_from_journal(process_)) {
-        losses.overwritten = visit_journaled(0, UINT64_MAX, steps, visitor);
+        losses.overwritten = visit_journaled(0, UINT64_MAX, steps, take);
         return losses;
     }
     const format::RingImage& ring = image();
     const uint64_t end = ring.next_marker();
     uint64_t next = ring.first_marker();
     uint64_t holes = 0;
-    losses.overwritten = visit_journaled(0, next, steps, visitor);
+    losses.overwritten = visit_journaled(0, next, steps, take);
     const auto tell = [&](uint64_t ticket, const format::MarkerEntry& raw) {
-        holes += visit_journaled(next, ticket, steps, visitor);
-        visitor.marker({*this, ticket, raw});
+        holes += visit_journaled(next, ticket, steps, take);
+        analyzer::tell(take, MarkerRecord{*this, ticket, raw});
         next = ticket + 1;
     };
     // A slot that was written again during the copy comes in place of an older one.
@@ -257,13 +235,13 @@ format::RingLosses ProcessRecords::visit_markers(RecordVisitor& visitor, const S
                           }
                       })
                       .torn;
-    holes += visit_journaled(next, end, steps, visitor);
+    holes += visit_journaled(next, end, steps, take);
     next = std::max(next, end);
     for (const auto& [ticket, raw] : newer) {
         tell(ticket, raw);
     }
     losses.torn = std::min(losses.torn, holes);
-    losses.overwritten += visit_journaled(next, UINT64_MAX, steps, visitor);
+    losses.overwritten += visit_journaled(next, UINT64_MAX, steps, take);
     return losses;
 }
 
@@ -299,8 +277,8 @@ class SumCommunicators {
 // A step is told once it is over: its calls may lie in the journal and in the ring.
 class StepTeller {
   public:
-    StepTeller(const Run& run, const ProcessRecords& records, RecordVisitor& visitor)
-        : communicators_(run), records_(records), visitor_(visitor) {}
+    StepTeller(const Run& run, const ProcessRecords& records, const TakeRecord& take)
+        : communicators_(run), records_(records), take_(take) {}
 
     void add(const format::MarkerBlock& block) {
         communicators_.note(block);
@@ -329,11 +307,11 @@ class StepTeller {
     }
     void tell() {
         if (sum_.calls != 0) {
-            visitor_.step({records_, sum_});
+            analyzer::tell(take_, StepRecord{records_, sum_});
         }
         for (const auto& [key, calls] : calls_) {
             if (calls.calls != 0) {
-                visitor_.step_calls({records_, calls, communicators_.of(calls.communicator_id)});
+                analyzer::tell(take_, StepCallsRecord{records_, calls, communicators_.of(calls.communicator_id)});
             }
         }
     }
@@ -350,15 +328,15 @@ class StepTeller {
 
     SumCommunicators communicators_;
     const ProcessRecords& records_;
-    RecordVisitor& visitor_;
+    const TakeRecord& take_;
     format::StepSum sum_{};
     std::map<std::pair<uint64_t, OpKind>, format::StepCalls> calls_;
 };
 
 }  // namespace
 
-format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor, const StepRange& steps) const {
-    StepTeller teller(run_, *this, visitor);
+format::RingLosses ProcessRecords::visit_steps(const TakeRecord& take, const StepRange& steps) const {
+    StepTeller teller(run_, *this, take);
     const auto add = [&teller](const format::MarkerBlock& block) { teller.add(block); };
     format::RingLosses losses;
     journals_->visit_steps(process_key(process_), steps, add, [&](uint64_t from, uint64_t until) {
@@ -380,12 +358,12 @@ format::RingLosses ProcessRecords::visit_steps(RecordVisitor& visitor, const Ste
     return losses;
 }
 
-uint64_t ProcessRecords::visit_summed_calls(RecordVisitor& visitor, const StepRange& steps) const {
+uint64_t ProcessRecords::visit_summed_calls(const TakeRecord& take, const StepRange& steps) const {
     uint64_t ring_begin = UINT64_MAX;
     image().for_each_collective(
         [&](uint64_t ticket, const format::CollectiveEntry&) { ring_begin = std::min(ring_begin, ticket); });
     uint64_t next = 0;
-    StepTeller teller(run_, *this, visitor);
+    StepTeller teller(run_, *this, take);
     const auto add = [&](const format::MarkerBlock& block) {
         if (block.first_call < ring_begin && !block.calls.empty()) {
             teller.add(block);
@@ -397,41 +375,38 @@ uint64_t ProcessRecords::visit_summed_calls(RecordVisitor& visitor, const StepRa
     return next;
 }
 
-void ProcessRecords::visit_extremes(RecordVisitor& visitor, const StepRange& steps) const {
+void ProcessRecords::visit_extremes(const TakeRecord& take, const StepRange& steps) const {
     journals_->visit_health(process_key(process_), steps, [&](const format::MarkerBlock& block) {
         for (const format::HealthExtremes& row : block.health) {
-            visitor.extremes({*this, row, printable(block.text(row.name))});
+            tell(take, ExtremesRecord{*this, row, printable(block.text(row.name))});
         }
     });
 }
 
-format::RingLosses ProcessRecords::visit(RecordKind kind, RecordVisitor& visitor, const StepRange& steps) const {
+format::RingLosses ProcessRecords::visit(RecordKind kind, const TakeRecord& take, const StepRange& steps) const {
     if (const auto* dump = std::get_if<fr::Dump>(&bytes_)) {
         for (size_t i = 0; kind == RecordKind::kCollective && i < dump->entries.size(); ++i) {
             const fr::Entry& entry = dump->entries[i];
-            visitor.torch_call({*this, *dump, entry, parse_call_name(dump->text(entry.name))});
+            tell(take, TorchCallRecord{*this, *dump, entry, parse_call_name(dump->text(entry.name))});
         }
         return {};
     }
     const format::RingImage& image = opened().image;
-    const auto each = [&](auto visit) {
-        return [this, visit, &visitor](uint64_t ticket, const auto& raw) { (visitor.*visit)({*this, ticket, raw}); };
-    };
     switch (kind) {
-        case RecordKind::kCollective: return image.for_each_collective(each(&RecordVisitor::collective));
-        case RecordKind::kCudaCall: return image.for_each_cuda_call(each(&RecordVisitor::cuda_call));
-        case RecordKind::kWork: return image.for_each_stream_work(each(&RecordVisitor::work));
-        case RecordKind::kChannel: return image.for_each_channel(each(&RecordVisitor::channel));
-        case RecordKind::kMarker: return visit_markers(visitor, steps);
-        case RecordKind::kHealth: return image.for_each_health(each(&RecordVisitor::health));
+        case RecordKind::kCollective: return image.for_each_collective(to_records<CollectiveRecord>(*this, take));
+        case RecordKind::kCudaCall: return image.for_each_cuda_call(to_records<CudaCallRecord>(*this, take));
+        case RecordKind::kWork: return image.for_each_stream_work(to_records<WorkRecord>(*this, take));
+        case RecordKind::kChannel: return image.for_each_channel(to_records<ChannelRecord>(*this, take));
+        case RecordKind::kMarker: return visit_markers(take, steps);
+        case RecordKind::kHealth: return image.for_each_health(to_records<HealthRecord>(*this, take));
         case RecordKind::kLabel:
             for (const auto& [key, value] : process_.labels) {
-                visitor.label({*this, printable(process_.text(key)), printable(process_.text(value))});
+                tell(take, LabelRecord{*this, printable(process_.text(key)), printable(process_.text(value))});
             }
             break;
         case RecordKind::kStep:
-        case RecordKind::kStepCalls: return visit_steps(visitor, steps);
-        case RecordKind::kExtremes: visit_extremes(visitor, steps); break;
+        case RecordKind::kStepCalls: return visit_steps(take, steps);
+        case RecordKind::kExtremes: visit_extremes(take, steps); break;
         case RecordKind::kTorchCall: break;
     }
     return {};

@@ -101,65 +101,26 @@ struct TorchCallRecord {
     const char* state() const;
 };
 
-// Fields that both kinds of calls have, for readers that do not care who recorded. Times are 0 if unknown.
-struct CallRecord {
-    std::string operation;
-    std::string communicator;
-    uint64_t number = kNoSequence;
-    uint32_t thread = 0;
-    uint64_t stream = 0;
-    int64_t entered_ns = 0;
-    int64_t returned_ns = 0;
-    int64_t started_ns = 0;
-    int64_t finished_ns = 0;
-};
-CallRecord call_of(const CollectiveRecord& record);
-CallRecord call_of(const TorchCallRecord& record);
 uint64_t bytes_of(const CollectiveRecord& record);  // as passed; 0 where a damaged count makes it no number
 
-class RecordVisitor {
-  public:
-    virtual ~RecordVisitor() = default;
-    virtual void call(const CallRecord&) {}
-    virtual void collective(const CollectiveRecord& record) { call(call_of(record)); }
-    virtual void torch_call(const TorchCallRecord& record) { call(call_of(record)); }
-    virtual void cuda_call(const CudaCallRecord&) {}
-    virtual void work(const WorkRecord&) {}
-    virtual void channel(const ChannelRecord&) {}
-    virtual void marker(const MarkerRecord&) {}
-    virtual void health(const HealthRecord&) {}
-    virtual void label(const LabelRecord&) {}
-    virtual void step(const StepRecord&) {}
-    virtual void step_calls(const StepCallsRecord&) {}
-    virtual void extremes(const ExtremesRecord&) {}
-};
+// A record of any kind; it lives until the call returns.
+using AnyRecord = std::variant<const CollectiveRecord*, const TorchCallRecord*, const CudaCallRecord*,
+                               const WorkRecord*, const ChannelRecord*, const MarkerRecord*, const HealthRecord*,
+                               const LabelRecord*, const StepRecord*, const StepCallsRecord*, const ExtremesRecord*>;
+using TakeRecord = std::function<void(const AnyRecord& record)>;
 
-// Calls take(record) for each record of a kind that it takes.
+// Calls take(record) for each record of a kind that it takes. `take` must outlive the result.
 template <typename Take>
-class TakeRecords : public RecordVisitor {
-  public:
-    explicit TakeRecords(const Take& take) : take_(take) {}
-    void collective(const CollectiveRecord& record) override { tell(record); }
-    void torch_call(const TorchCallRecord& record) override { tell(record); }
-    void cuda_call(const CudaCallRecord& record) override { tell(record); }
-    void work(const WorkRecord& record) override { tell(record); }
-    void channel(const ChannelRecord& record) override { tell(record); }
-    void marker(const MarkerRecord& record) override { tell(record); }
-    void health(const HealthRecord& record) override { tell(record); }
-    void label(const LabelRecord& record) override { tell(record); }
-    void step(const StepRecord& record) override { tell(record); }
-    void step_calls(const StepCallsRecord& record) override { tell(record); }
-    void extremes(const ExtremesRecord& record) override { tell(record); }
-
-  private:
-    template <typename Record>
-    void tell(const Record& record) {
-        if constexpr (std::is_invocable_v<const Take&, const Record&>) {
-            take_(record);
-        }
-    }
-    const Take& take_;
-};
+TakeRecord taken_by(const Take& take) {
+    return [&take](const AnyRecord& any) {
+        const auto tell = [&take](const auto* record) {
+            if constexpr (std::is_invocable_v<const Take&, decltype(*record)>) {
+                take(*record);
+            }
+        };
+        std::visit(tell, any);
+    };
+}
 
 // Not thread-safe.
 class ProcessRecords {
@@ -172,15 +133,13 @@ class ProcessRecords {
     // have nothing else.
     // Answers what is lost of that kind. Who wants some steps alone gets all of their markers and sums, and of others
     // what comes along.
-    format::RingLosses visit(RecordKind kind, RecordVisitor& visitor, const StepRange& steps = {}) const;
     template <typename Take>
     format::RingLosses each(RecordKind kind, const Take& take, const StepRange& steps = {}) const {
-        TakeRecords<Take> visitor(take);
-        return visit(kind, visitor, steps);
+        return visit(kind, taken_by(take), steps);
     }
     // Visits the sums of calls that only the journal has. Answers the ticket of the first call behind those.
-    uint64_t visit_summed_calls(RecordVisitor& visitor, const StepRange& steps) const;
-    // Every call decoded: of our records in the order of visit().
+    uint64_t visit_summed_calls(const TakeRecord& take, const StepRange& steps) const;
+    // Every call decoded: of our records in the order of each().
     Process decoded() const;
     // The decoded call of a record of ours; decodes all at the first one. nullptr: none is on that ticket.
     const Entry* entry(uint64_t ticket) const;
@@ -203,12 +162,13 @@ class ProcessRecords {
     ProcessRecords(const Run& run, const Process& process) : run_(run), process_(process) {}
 
     const OpenedSource& opened() const { return std::get<OpenedSource>(bytes_); }
-    format::RingLosses visit_markers(RecordVisitor& visitor, const StepRange& steps) const;
-    uint64_t visit_journaled(uint64_t from, uint64_t until, const StepRange& steps, RecordVisitor& visitor) const;
-    void visit_log(RecordVisitor& visitor) const;
+    format::RingLosses visit(RecordKind kind, const TakeRecord& take, const StepRange& steps) const;
+    format::RingLosses visit_markers(const TakeRecord& take, const StepRange& steps) const;
+    uint64_t visit_journaled(uint64_t from, uint64_t until, const StepRange& steps, const TakeRecord& take) const;
+    void visit_log(const TakeRecord& take) const;
     ProcessRecords of_block(const format::RingImage& image) const;
-    format::RingLosses visit_steps(RecordVisitor& visitor, const StepRange& steps) const;
-    void visit_extremes(RecordVisitor& visitor, const StepRange& steps) const;
+    format::RingLosses visit_steps(const TakeRecord& take, const StepRange& steps) const;
+    void visit_extremes(const TakeRecord& take, const StepRange& steps) const;
     void hold(OpenedSource opened, Symbols& symbols);
 
     const Run& run_;

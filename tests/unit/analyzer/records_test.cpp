@@ -46,16 +46,6 @@ std::vector<std::byte> journal_of(const format::RingHeader& header, const std::v
     return file.bytes();
 }
 
-class TicketReader : public RecordVisitor {
-  public:
-    void marker(const MarkerRecord& record) override {
-        CHECK(record.raw.value == record.ticket);
-        tickets.push_back(record.ticket);
-    }
-    void step(const StepRecord& record) override { tickets.push_back(static_cast<uint64_t>(record.raw.step)); }
-    std::vector<uint64_t> tickets;
-};
-
 struct ToldMarkers {
     std::vector<uint64_t> tickets;
     uint64_t lost = 0;
@@ -96,9 +86,17 @@ ToldMarkers told_of(uint64_t markers, const std::vector<JournaledRun>& blocks, c
     REQUIRE(reader.processes().size() == 1);
     const auto records = reader.open(*reader.processes().front());
     REQUIRE(records);
-    TicketReader told;
-    const format::RingLosses losses = records->visit(kind, told);
-    return {told.tickets, losses.overwritten, losses.torn, reader.problems()};
+    std::vector<uint64_t> tickets;
+    const auto take = [&tickets](const auto& record) {
+        if constexpr (std::is_same_v<decltype(record), const MarkerRecord&>) {
+            CHECK(record.raw.value == record.ticket);
+            tickets.push_back(record.ticket);
+        } else if constexpr (std::is_same_v<decltype(record), const StepRecord&>) {
+            tickets.push_back(static_cast<uint64_t>(record.raw.step));
+        }
+    };
+    const format::RingLosses losses = records->each(kind, take);
+    return {tickets, losses.overwritten, losses.torn, reader.problems()};
 }
 
 std::vector<uint64_t> tickets_between(uint64_t from, uint64_t until) {

@@ -113,31 +113,24 @@ class Recorded {
     Run run_;
 };
 
-class Taker : public RecordVisitor {
-  public:
-    void step_calls(const StepCallsRecord& record) override {
-        rows[{record.raw.step, record.communicator_name()}] += record.raw.calls;
-        roles.insert(record.communicator_role());
-    }
-    void extremes(const ExtremesRecord& record) override { extreme.push_back(json_of(record).dump()); }
-    std::map<std::pair<int64_t, std::string>, uint64_t> rows;
-    std::set<std::string> roles;
-    std::vector<std::string> extreme;
-};
-
 }  // namespace
 
 TEST_CASE("a journal's sums by communicator and the ring's calls are each told once") {
     for (const auto& blocks : std::vector<std::vector<std::pair<uint64_t, uint64_t>>>{
              {{0, 50}, {50, 90}}, {{0, 90}}, {{0, 30}, {20, 60}, {30, 90}}, {{0, 86}}}) {
         const Recorded recorded(100, blocks);
-        Taker taker;
-        recorded.visit([&](const ProcessRecords& records) { records.visit(RecordKind::kStepCalls, taker); });
-        CHECK(taker.rows.size() == 50);
-        for (const auto& [key, calls] : taker.rows) {
+        std::map<std::pair<int64_t, std::string>, uint64_t> rows;
+        std::set<std::string> roles;
+        const auto take = [&](const StepCallsRecord& record) {
+            rows[{record.raw.step, record.communicator_name()}] += record.raw.calls;
+            roles.insert(record.communicator_role());
+        };
+        recorded.visit([&](const ProcessRecords& records) { records.each(RecordKind::kStepCalls, take); });
+        CHECK(rows.size() == 50);
+        for (const auto& [key, calls] : rows) {
             CHECK(calls == (key.second == "dp:0" ? 3 : 1));
         }
-        CHECK(taker.roles == std::set<std::string>{"dp", "ep"});  // the name of one is in the journal alone
+        CHECK(roles == std::set<std::string>{"dp", "ep"});  // the name of one is in the journal alone
 
         Summary summary(recorded.run(), {});
         recorded.visit([&](const ProcessRecords& records) { summary.add(records); });
@@ -182,10 +175,10 @@ TEST_CASE("a journal without sums by communicator hides no call of the ring") {
 
 TEST_CASE("extremes of readings") {
     const Recorded recorded(20, {{0, 20}});
-    Taker taker;
-    recorded.visit([&](const ProcessRecords& records) { records.visit(RecordKind::kExtremes, taker); });
-    REQUIRE(taker.extreme.size() == 2);
-    CHECK(taker.extreme[0].find(R"("name":"gpu.0.power_w","readings":5,"least":300.0,"least_step":2)") !=
-          std::string::npos);
-    CHECK(taker.extreme[1].find(R"("least":null)") != std::string::npos);
+    std::vector<std::string> extreme;
+    const auto take = [&](const ExtremesRecord& record) { extreme.push_back(json_of(record).dump()); };
+    recorded.visit([&](const ProcessRecords& records) { records.each(RecordKind::kExtremes, take); });
+    REQUIRE(extreme.size() == 2);
+    CHECK(extreme[0].find(R"("name":"gpu.0.power_w","readings":5,"least":300.0,"least_step":2)") != std::string::npos);
+    CHECK(extreme[1].find(R"("least":null)") != std::string::npos);
 }
