@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "call_site_names.h"
+#include "host/mapped.h"
+#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {
@@ -96,15 +98,9 @@ class MetricReader {
 
     // A text of "key=value" each; 0 without any.
     uint32_t facts_of(uint32_t id) {
-        std::string words;
         const auto known = facts_.find(id);
-        if (known == facts_.end()) {
-            return 0;
-        }
-        for (const auto& [key, value] : known->second) {
-            words += (words.empty() ? "" : ", ") + key + "=" + value;
-        }
-        return texts_.add(words);
+        const auto words_of = [](const auto& fact) { return fact.first + "=" + fact.second; };
+        return known == facts_.end() ? 0 : texts_.add(listed(mapped(known->second, words_of)));
     }
 
     Mark mark(const MarkerEntry& marker, uint32_t name) {

@@ -189,15 +189,6 @@ std::string with_size(const std::string& name, const std::vector<Process>& proce
     return fmt::format("{} ({})", name_of_world(name, processes), counted(processes.size(), "rank"));
 }
 
-// "generator (2 ranks), trainer (8 ranks)".
-std::string listed(const std::set<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) {
-        text += (text.empty() ? "" : ", ") + name;
-    }
-    return text;
-}
-
 }  // namespace
 
 bool is_same_process(const Process& a, const Process& b) {
@@ -232,7 +223,7 @@ Result<std::vector<World>> choose_worlds(std::vector<Process> processes, const s
         }
         return Error(!have_roles && worlds.size() == 1
                          ? "no process of this run says its role (titan_label)"
-                         : fmt::format("no role {}; found: {}", printable(wanted), listed(names)));
+                         : fmt::format("no role {}; found: {}", printable(wanted), fmt::join(names, ", ")));
     }
     if (worlds.size() == 1) {
         return worlds;
@@ -276,7 +267,7 @@ Warning other_worlds(const Run& run) {
             fmt::format("{} processes say that they are {}: {} {} have ranks of the same numbers: this is {}; --role "
                         "reads {}",
                         processes, ranks_text(ranks), run.beside.size() + 1, have_roles ? "roles" : "worlds",
-                        world_name(run), listed(others))};
+                        world_name(run), fmt::join(others, ", "))};
 }
 
 }  // namespace titan::analyzer

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "host/mapped.h"
 #include "host/words.h"
 #include "structured_log.h"
 
@@ -80,11 +81,8 @@ Result<std::vector<CandidateGroup>> choose_groups(Discovery& discovery, const Lo
         return Error("no dumps (*.titan), rings (*.ring) or journals (*.journal) found" + detail + logs +
                      what_else_is_there(discovery, options.witnesses_alone));
     }
-    std::string known;
-    for (const CandidateGroup& group : discovery.groups) {
-        known += fmt::format("{}{}/{}", known.empty() ? "" : ", ", printable(group.run), group.attempt);
-    }
-    return Error("no such run or attempt; found: " + known);
+    const auto name_of = [](const CandidateGroup& group) { return printable(group.run) + "/" + group.attempt; };
+    return Error("no such run or attempt; found: " + listed(mapped(discovery.groups, name_of)));
 }
 
 std::vector<CandidateGroup> attempts_beside(Discovery& discovery, const CandidateGroup& chosen,
@@ -222,12 +220,10 @@ Result<ChosenLogs> choose_logs(const std::vector<std::string>& paths, const Load
     }
     const auto role = of_role.find(options.role);
     if (role == of_role.end()) {
-        std::string found;
-        for (const auto& [name, files] : of_role) {
-            found +=
-                fmt::format("{}{} ({})", found.empty() ? "" : ", ", printable(name), counted(files.size(), "rank"));
-        }
-        return Error(fmt::format("no role {}; found: {}", printable(options.role), found));
+        const auto name_of = [](const auto& one) {
+            return fmt::format("{} ({})", printable(one.first), counted(one.second.size(), "rank"));
+        };
+        return Error(fmt::format("no role {}; found: {}", printable(options.role), listed(mapped(of_role, name_of))));
     }
     chosen.paths = std::move(role->second);
     return chosen;

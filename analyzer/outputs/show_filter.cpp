@@ -18,15 +18,7 @@ bool is_within(const std::optional<std::pair<T, T>>& range, T value) {
 }
 
 std::string list_of(const std::set<std::string, std::less<>>& words) {
-    constexpr size_t kShown = 24;
-    std::string text;
-    size_t shown = 0;
-    for (const std::string& word : words) {
-        if (shown++ < kShown) {
-            text += (text.empty() ? "" : ", ") + word;
-        }
-    }
-    return shown > kShown ? text + fmt::format(" and {} more", shown - kShown) : text;
+    return listed({words.begin(), words.end()}, 24);
 }
 
 void insert(std::set<std::string, std::less<>>& words, std::string_view word) {

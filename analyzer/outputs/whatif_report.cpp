@@ -337,14 +337,7 @@ bool is_wanted(const Run& run, uint32_t index, const ReadCommunicator& wanted) {
 }
 
 std::string list_of(const Run& run, const std::vector<uint32_t>& communicators) {
-    constexpr size_t kShown = 12;
-    std::vector<std::string> texts =
-        mapped(communicators, [&](const uint32_t index) { return distinct_text(run, index); });
-    std::string text;
-    for (size_t i = 0; i < std::min(texts.size(), kShown); ++i) {
-        text += (i == 0 ? "" : ", ") + texts[i];
-    }
-    return texts.size() > kShown ? text + fmt::format(" and {} more", texts.size() - kShown) : text;
+    return listed(mapped(communicators, [&](uint32_t index) { return distinct_text(run, index); }), 12);
 }
 
 Result<uint32_t> communicator_of(const Run& run, int rank, const std::string& wanted) {

@@ -240,12 +240,9 @@ std::string run_text(Frame first, Frame end) {
             libraries.push_back(frame->library);
         }
     }
-    std::string list;
-    for (size_t i = 0; i < std::min(libraries.size(), kShownLibraries); ++i) {
-        list += (i == 0 ? "" : ", ") + libraries[i];
-    }
-    return fmt::format("... {} frames in {}{}", end - first, list,
-                       libraries.size() > kShownLibraries ? " and more" : "");
+    const bool are_more = libraries.size() > kShownLibraries;
+    libraries.resize(std::min(libraries.size(), kShownLibraries));
+    return fmt::format("... {} frames in {}{}", end - first, listed(libraries), are_more ? " and more" : "");
 }
 
 }  // namespace

@@ -95,18 +95,10 @@ Json processes_json(const Run& run) {
     return list;
 }
 
-// "tp:0, tp:1, tp:2 and 13 more".
-std::string names_text(const Run& run, const std::vector<uint32_t>& communicators) {
-    std::string text;
-    for (size_t i = 0; i < std::min(kShownCommunicators, communicators.size()); ++i) {
-        text += (text.empty() ? "" : ", ") + distinct_text(run, communicators[i]);
-    }
-    const size_t more = communicators.size() - std::min(kShownCommunicators, communicators.size());
-    return more > 0 ? text + fmt::format(" and {} more", more) : text;
-}
-
 std::string count_text(const Run& run, const std::vector<uint32_t>& communicators) {
-    return fmt::format("{}: {}", counted(communicators.size(), "communicator"), names_text(run, communicators));
+    const auto name_of = [&run](uint32_t communicator) { return distinct_text(run, communicator); };
+    return fmt::format("{}: {}", counted(communicators.size(), "communicator"),
+                       listed(mapped(communicators, name_of), kShownCommunicators));
 }
 
 Section axes(const Run& run) {

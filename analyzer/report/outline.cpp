@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "formats/layout/label_names.h"
+#include "host/mapped.h"
 #include "host/words.h"
 #include "layout.h"
 #include "report_parts.h"
@@ -170,11 +171,8 @@ std::string outline_text(const Run& run) {
         for (const Testimony& said : run.testimony) {
             witnesses.insert(said.witness);
         }
-        std::string names;
-        for (const std::string& witness : witnesses) {
-            names += (names.empty() ? "" : ", ") + witness;
-        }
-        return fmt::format("no dump and no ring, only {} of {}", counted(run.testimony.size(), "statement"), names);
+        return fmt::format("no dump and no ring, only {} of {}", counted(run.testimony.size(), "statement"),
+                           fmt::join(witnesses, ", "));
     }
     std::vector<Records> told;
     for (const Process& process : run.processes) {
@@ -187,17 +185,13 @@ std::string outline_text(const Run& run) {
         }
     }
     std::ranges::stable_sort(told, [](const Records& a, const Records& b) { return a.count > b.count; });
-    std::string list;
-    for (const Records& records : told) {
-        list += (list.empty() ? "" : ", ") + records_text(records);
-    }
     const std::string ranks = run.world_size > 0 ? fmt::format("{} of {} ranks", run.ranks.size(), run.world_size)
                                                  : fmt::format("{} ranks", run.processes.size());
     const std::string in_processes = run.ranks.size() > run.processes.size() && run.processes.size() > 0
                                          ? fmt::format(" in {}", counted(run.processes.size(), "process"))
                                          : std::string();
-    return fmt::format("{}: {}{}{}; records: {}{}{}{}", run_title(run), ranks, in_processes, hosts_text(run), list,
-                       moment_text(run), passed_over_text(run), labels_text(run));
+    return fmt::format("{}: {}{}{}; records: {}{}{}{}", run_title(run), ranks, in_processes, hosts_text(run),
+                       listed(mapped(told, records_text)), moment_text(run), passed_over_text(run), labels_text(run));
 }
 
 }  // namespace titan::analyzer

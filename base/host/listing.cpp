@@ -137,13 +137,11 @@ void check_sort(const std::vector<std::vector<ListColumn>>& tables, const Listin
         })) {
         return;
     }
-    std::string columns;
     std::vector<std::string> titles;
     for (const auto& table : tables) {
         for (const ListColumn& column : table) {
             if (!column.title.empty() && std::find(titles.begin(), titles.end(), column.title) == titles.end()) {
                 titles.push_back(column.title);
-                columns += (columns.empty() ? "" : ", ") + column.title;
             }
         }
     }
@@ -153,7 +151,8 @@ void check_sort(const std::vector<std::vector<ListColumn>>& tables, const Listin
     const std::string asked = options.sort.substr(options.sort.starts_with('-') ? 1 : 0);
     const std::string meant = nearest_word(asked, titles);
     throw NoSuchColumn("--sort: there is no column '" + printable(asked) + "'" +
-                       (meant.empty() ? std::string() : "; did you mean '" + meant + "'?") + "; there are: " + columns);
+                       (meant.empty() ? std::string() : "; did you mean '" + meant + "'?") +
+                       "; there are: " + listed(titles));
 }
 
 void sort_rows(const std::vector<ListColumn>& columns, const ListingOptions& options, Rows& rows) {

@@ -17,6 +17,13 @@ void sort_unique(std::vector<int>& ranks) {
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
+std::string listed(const std::vector<std::string>& words, size_t most, std::string_view separator) {
+    const size_t shown = std::min(words.size(), most);
+    const auto end = words.begin() + static_cast<std::ptrdiff_t>(shown);
+    const std::string text = fmt::format("{}", fmt::join(words.begin(), end, separator));
+    return shown == words.size() ? text : fmt::format("{} and {} more", text, words.size() - shown);
+}
+
 std::string rank_ranges(std::vector<int> ranks) {
     sort_unique(ranks);
     std::string text;

@@ -83,11 +83,7 @@ std::string runs_here(const NodeProcesses& found) {
     for (const NodeProcess& process : found.processes) {
         runs.insert(process.run());
     }
-    std::string text;
-    for (const std::string& run : runs) {
-        text += (text.empty() ? "" : ", ") + run;
-    }
-    return text.empty() ? "no traced process is on this node" : "on this node: " + text;
+    return runs.empty() ? "no traced process is on this node" : fmt::format("on this node: {}", fmt::join(runs, ", "));
 }
 
 // The newest attempt's ranks, each once.

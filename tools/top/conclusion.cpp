@@ -38,11 +38,8 @@ std::string who_does_what(const std::vector<const RankRow*>& rows) {
             std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == what; });
         known == groups.end() ? groups.push_back({what, {row->rank}}) : known->second.push_back(row->rank);
     }
-    std::string text;
-    for (const auto& [what, ranks] : groups) {
-        text += (text.empty() ? "" : "; ") + ranks_text(ranks) + ": " + what;
-    }
-    return text;
+    const auto text_of = [](const auto& group) { return ranks_text(group.second) + ": " + group.first; };
+    return listed(mapped(groups, text_of), SIZE_MAX, "; ");
 }
 
 std::vector<int> ranks_of(const std::vector<const RankRow*>& rows) { return mapped(rows, &RankRow::rank); }

@@ -15,6 +15,8 @@ void sort_unique(std::vector<int>& ranks);
 std::string rank_ranges(std::vector<int> ranks);
 // For people, and however many: "0-2,5", "1,3,...,511", "0,7,8,14,27,30,31,45 and 240 more".
 std::string rank_list(std::vector<int> ranks);
+// "dp, pp", of more than `most`: "dp, pp and 3 more".
+std::string listed(const std::vector<std::string>& words, size_t most = SIZE_MAX, std::string_view separator = ", ");
 // "rank 3", "ranks 0-2,5", "no rank".
 std::string ranks_text(const std::vector<int>& ranks);
 // "350 ms", "4.1 s", "2 min 05 s", "3 h 10 min".
