@@ -2,21 +2,24 @@
 // compares the root of an all_reduce.
 #include "decode_process.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <climits>
+#include <filesystem>
 #include <unordered_map>
 
 #include "call_site_names.h"
-#include "decode_children.h"
 #include "decode_config.h"
 #include "decode_device.h"
 #include "decode_metrics.h"
 #include "decode_timing.h"
+#include "formats/ring/call_sites_image.h"
+#include "formats/ring/stacks_image.h"
 #include "host/words.h"
 #include "index_calls.h"
-#include "polling_threads.h"
 #include "text_table.h"
-#include "unrecorded.h"
 
 namespace titan::analyzer {
 namespace {
@@ -250,6 +253,80 @@ void decode_health(const format::RingImage& image, TextTable& texts, Process& pr
                                        image.clock().realtime_ns(entry.since_ticks),
                                        image.clock().realtime_ns(entry.ticks)};
     });
+}
+
+// --- Threads that ask the GPU again and again instead of blocking.
+
+// A host that polls cudaEventQuery or cudaStreamQuery waits as one does that blocks in a synchronisation: from here on
+// its thread is inside the query, since its newest call of NCCL. An allocator asks once in a while; a thread that waits
+// asks in a row, until the end of its record. `process` has the image's threads and entries.
+void take_polling_for_waiting(const format::RingImage& image, Process& process) {
+    constexpr uint32_t kLeastPolls = 3;
+    constexpr int64_t kStillPollsNs = 2'000'000'000;
+    size_t index = 0;
+    for (const format::ThreadRecord& record : image.threads()) {
+        ThreadState& thread = process.threads[index++];
+        const bool polls = thread.call == 0 && record.polls >= kLeastPolls && thread.last_call_ns != 0 &&
+                           process.now_ns - thread.last_call_ns < kStillPollsNs;
+        if (!polls) {
+            continue;
+        }
+        thread.call = thread.last_call;
+        thread.entered_ns = 0;
+        thread.ticket = 0;
+        for (const Entry& entry : process.entries) {
+            thread.entered_ns =
+                entry.thread == thread.thread ? std::max(thread.entered_ns, entry.entered_ns) : thread.entered_ns;
+        }
+        thread.entered_ns = thread.entered_ns == 0 ? thread.last_call_ns : thread.entered_ns;
+    }
+}
+
+// --- Libraries that move data between GPUs without NCCL's host calls: a hang in them shows only as a kernel that does
+// not end.
+
+struct UnrecordedLibrary {
+    std::string_view file;  // start of its file's name
+    std::string_view name;
+};
+
+// NVSHMEM's modules, which its initialization opens: its library alone says nothing, because PyTorch's wheels bring and
+// load it. torchcomms' extension with NCCLX linked into it, MSCCL++.
+constexpr auto kUnrecordedLibraries = std::to_array<UnrecordedLibrary>({
+    {"nvshmem_bootstrap_", "NVSHMEM"},
+    {"nvshmem_transport_", "NVSHMEM"},
+    {"_comms_ncclx", "NCCLX"},
+    {"libmscclpp", "MSCCL++"},
+});
+
+void add_unrecorded(std::string_view path, std::vector<std::string>& found) {
+    const std::string file = std::filesystem::path(path).filename().string();
+    for (const UnrecordedLibrary& library : kUnrecordedLibraries) {
+        const bool told = std::any_of(found.begin(), found.end(),
+                                      [&](const std::string& text) { return text.starts_with(library.name); });
+        if (file.starts_with(library.file) && !told) {
+            found.push_back(fmt::format("{} ({})", library.name, printable(file)));
+        }
+    }
+}
+
+// Looks in the list of modules, if the dump has stacks or the ring has call sites, and in the recorded calls.
+std::vector<std::string> find_unrecorded(const OpenedSource& opened, const Process& process) {
+    std::vector<std::string> found;
+    if (const auto stacks = format::StacksImage::open(opened.stacks)) {
+        for (const format::StackModule& module : stacks->modules()) {
+            add_unrecorded(stacks->text(module.path), found);
+        }
+    }
+    const format::CallSitesImage sites(opened.image.call_sites());
+    for (const format::StackModule& module : sites.modules()) {
+        add_unrecorded(sites.text(module.path), found);
+    }
+    if (std::any_of(process.entries.begin(), process.entries.end(),
+                    [](const Entry& entry) { return entry.kind == OpKind::kDevCommCreate; })) {
+        found.emplace_back("operations that kernels start themselves (ncclDevCommCreate)");
+    }
+    return found;
 }
 
 }  // namespace

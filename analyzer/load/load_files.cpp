@@ -14,7 +14,6 @@
 #include "before_abort.h"
 #include "choose_role.h"
 #include "condense.h"
-#include "damage_warnings.h"
 #include "decode_process.h"
 #include "discover.h"
 #include "host/mapped.h"
@@ -220,6 +219,19 @@ void tell_start(const std::vector<CandidateGroup>& groups, LoadedRun& loaded) {
          {},
          fmt::format("the job was started {} times in this directory under one run id: start {} is read (--start)",
                      loaded.starts, loaded.start)});
+}
+
+void warn_of_damage(const std::vector<std::string>& problems, std::vector<Warning>& warnings) {
+    constexpr size_t kShownProblems = 5;
+    for (size_t i = 0; i < std::min(problems.size(), kShownProblems); ++i) {
+        warnings.push_back({WarningKind::kDamagedFile, {}, problems[i]});
+    }
+    if (problems.size() > kShownProblems) {
+        warnings.push_back(
+            {WarningKind::kDamagedFile,
+             {},
+             fmt::format("and {} more problems of this kind", grouped_digits(problems.size() - kShownProblems))});
+    }
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 
 #include "before_abort.h"
 #include "choose_role.h"
-#include "decode_children.h"
 #include "decode_config.h"
 #include "decode_process.h"
 #include "digests.h"
