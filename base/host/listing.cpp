@@ -1,5 +1,4 @@
 #include "host/listing.h"
-#include "host/mapped.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "host/mapped.h"
 #include "host/words.h"
 
 namespace titan {

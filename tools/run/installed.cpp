@@ -1,11 +1,12 @@
 #include "run/installed.h"
-#include "host/mapped.h"
 
 #include <glob.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+
+#include "host/mapped.h"
 
 namespace titan::tools {
 namespace {
