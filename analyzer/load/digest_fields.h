@@ -11,10 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include "formats/container/columns.h"
 #include "formats/container/packed.h"
 #include "run.h"
 
 namespace titan::analyzer::digest {
+
+using format::Near;
+using format::Rising;
 
 template <typename A, typename T>
 size_t sized(A& a, std::vector<T>& list, size_t least_bytes_each) {
@@ -64,54 +68,11 @@ void rows(A& a, std::vector<T>& list, Members... members) {
     }
 }
 
-template <typename Row, typename T>
-struct Rising {
-    T Row::*member;
-};
-template <typename Row, typename T>
-Rising(T Row::*) -> Rising<Row, T>;
-
-// Times that lie near another of the same row; 0 stays 0.
-template <typename Row, typename T>
-struct Near {
-    T Row::*member;
-    T Row::*base;
-};
-template <typename Row, typename T>
-Near(T Row::*, T Row::*) -> Near<Row, T>;
-
-template <typename A, typename List, typename Row, typename T>
-void column(A& a, List& list, T Row::*member) {
-    std::for_each(list.begin(), list.end(), [&](Row& row) { a.number(row.*member); });
-}
-template <typename A, typename List, typename Row, typename T>
-void column(A& a, List& list, const Rising<Row, T>& rising) {
-    uint64_t before = 0;
-    std::for_each(list.begin(), list.end(), [&](Row& row) { a.delta(row.*rising.member, before); });
-}
-template <typename A, typename List, typename Row, typename T>
-void column(A& a, List& list, const Near<Row, T>& near) {
-    for (Row& row : list) {
-        const auto from = static_cast<uint64_t>(row.*near.base);
-        T& value = row.*near.member;
-        uint64_t coded = value == 0 ? 0 : format::zigzag(static_cast<uint64_t>(value) - from) + 1;
-        a.number(coded);
-        if constexpr (A::kReads) {
-            value = coded == 0 ? 0 : static_cast<T>(from + format::unzigzag(coded - 1));
-        }
-    }
-}
-
-// Column by column.
-template <typename A, typename List, typename... Columns>
-void each_column(A& a, List& list, const Columns&... of) {
-    (column(a, list, of), ...);
-}
 // `least_bytes`: of a row with all its columns, also those that follow.
 template <typename A, typename T, typename... Columns>
 void columns(A& a, std::vector<T>& list, size_t least_bytes, const Columns&... of) {
     sized(a, list, least_bytes);
-    each_column(a, list, of...);
+    format::code_columns(a, list, of...);
 }
 
 template <typename A, typename T>
@@ -240,10 +201,11 @@ void entries(A& a, Process& p) {
     for (Entry& entry : p.entries) {
         a.delta(entry.sequence, newest[p.history.calls[entry.place]]);
     }
-    each_column(a, p.entries, &Entry::stream, Rising{&Entry::entered_ns}, Near{&Entry::returned_ns, &Entry::entered_ns},
-                Near{&Entry::started_ns, &Entry::entered_ns}, Near{&Entry::finished_ns, &Entry::entered_ns},
-                Rising{&Entry::group}, &Entry::span, &Entry::result, &Entry::state, &Entry::device,
-                &Entry::recorder_number, &Entry::number_guessed);
+    format::code_columns(a, p.entries, &Entry::stream, Rising{&Entry::entered_ns},
+                         Near{&Entry::returned_ns, &Entry::entered_ns}, Near{&Entry::started_ns, &Entry::entered_ns},
+                         Near{&Entry::finished_ns, &Entry::entered_ns}, Rising{&Entry::group}, &Entry::span,
+                         &Entry::result, &Entry::state, &Entry::device, &Entry::recorder_number,
+                         &Entry::number_guessed);
     rising_numbers(a, p.tickets);
 }
 

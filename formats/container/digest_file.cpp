@@ -82,11 +82,7 @@ Result<std::vector<std::string>> read_digest(
         if (kind != DigestSection::kProblems && kind != DigestSection::kProcess && kind != DigestSection::kGroups) {
             continue;
         }
-        std::string problem = implausible(section, kMaxDigestSectionBytes);
-        if (problem.empty()) {
-            raw.resize(section.header.raw_bytes);
-            problem = unpack(context.get(), section, raw.data());
-        }
+        const std::string problem = unpack(context.get(), section, kMaxDigestSectionBytes, raw);
         if (problem.empty()) {
             visit(kind, raw);
         } else {

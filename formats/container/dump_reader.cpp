@@ -105,20 +105,6 @@ void keep_plausible(SectionList& list) {
     list.problems.insert(list.problems.begin(), problems.begin(), problems.end());
 }
 
-// Unpacks the beginning of a frame, from the beginning of its stored bytes.
-bool unpack_beginning(std::span<const std::byte> stored, void* into, size_t size_bytes) {
-    const Context context(ZSTD_createDCtx());
-    ZSTD_outBuffer out{into, size_bytes, 0};
-    ZSTD_inBuffer in{stored.data(), stored.size(), 0};
-    while (context != nullptr && out.pos < out.size) {
-        const size_t before = in.pos + out.pos;
-        if (ZSTD_isError(ZSTD_decompressStream(context.get(), &out, &in)) != 0 || in.pos + out.pos == before) {
-            return false;
-        }
-    }
-    return context != nullptr;
-}
-
 }  // namespace
 
 Result<RingHeader> read_ring_header(const OpenFile& file) {
@@ -143,7 +129,9 @@ Result<RingHeader> read_ring_header(const OpenFile& file) {
         if (section.kind == SectionKind::kRing && section.offset_bytes == 0 && section.raw_bytes >= sizeof(ring)) {
             std::vector<std::byte> stored(std::min<uint64_t>(section.stored_bytes, kEnough));
             stored.resize(file.read_at(offset, stored.data(), stored.size()));
-            if (unpack_beginning(stored, &ring, sizeof(ring)) && ring.magic == kRingMagic) {
+            const Context context(ZSTD_createDCtx());
+            if (context != nullptr && unpack_beginning(context.get(), stored, &ring, sizeof(ring)) &&
+                ring.magic == kRingMagic) {
                 return ring;
             }
             break;

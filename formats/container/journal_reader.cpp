@@ -150,19 +150,11 @@ std::string read_part(std::span<const std::byte> raw, JournalProcess& process, J
 }
 
 // The first bytes that a section unpacks to.
-std::string unpack_beginning(ZSTD_DCtx* context, const Section& section, std::vector<std::byte>& raw) {
+std::string unpack_first_bytes(ZSTD_DCtx* context, const Section& section, std::vector<std::byte>& raw) {
     raw.resize(std::min<uint64_t>(section.header.raw_bytes, kBeginningBytes));
-    ZSTD_DCtx_reset(context, ZSTD_reset_session_only);
-    ZSTD_inBuffer stored{section.stored.data(), section.stored.size(), 0};
-    ZSTD_outBuffer out{raw.data(), raw.size(), 0};
-    while (out.pos < out.size) {
-        const size_t before = out.pos;
-        const size_t left = ZSTD_decompressStream(context, &out, &stored);
-        if (ZSTD_isError(left) != 0 || (out.pos == before && stored.pos == stored.size)) {
-            return "cannot be unpacked: the file is damaged";
-        }
-    }
-    return {};
+    return unpack_beginning(context, section.stored, raw.data(), raw.size())
+               ? ""
+               : "cannot be unpacked: the file is damaged";
 }
 
 // What an index tells, of blocks that follow it.
@@ -279,12 +271,8 @@ class JournalWalk {
 
     // Answers where the blocks end that the index tells of.
     uint64_t take_index(const Section& section, uint64_t behind) {
-        std::string problem = implausible(section, kMaxSectionRawBytes);
         IndexedBlocks blocks;
-        if (problem.empty()) {
-            raw_.resize(section.header.raw_bytes);
-            problem = unpack(context_.get(), section, raw_.data());
-        }
+        std::string problem = unpack(context_.get(), section, kMaxSectionRawBytes, raw_);
         if (problem.empty() && !read_index(raw_, blocks)) {
             problem = kMisfit;
         }
@@ -314,7 +302,7 @@ class JournalWalk {
         part.last_step = INT64_MAX;
         JournalProcess process;
         std::string problem = implausible(section, kMaxSectionRawBytes);
-        problem = problem.empty() ? unpack_beginning(context_.get(), section, raw_) : problem;
+        problem = problem.empty() ? unpack_first_bytes(context_.get(), section, raw_) : problem;
         problem = problem.empty() ? read_part(raw_, process, part) : problem;
         if (problem.empty()) {
             add(process, part);
@@ -395,11 +383,7 @@ Result<MarkerBlock> read_block(std::span<const std::byte> bytes) {
     }
     const Section& section = list.sections.front();
     std::vector<std::byte> raw;
-    std::string problem = implausible(section, kMaxSectionRawBytes);
-    if (problem.empty()) {
-        raw.resize(section.header.raw_bytes);
-        problem = unpack(context.get(), section, raw.data());
-    }
+    std::string problem = unpack(context.get(), section, kMaxSectionRawBytes, raw);
     MarkerBlock block;
     if (problem.empty() && !BlockReader().read(raw, block)) {
         problem = kMisfit;

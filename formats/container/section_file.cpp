@@ -134,4 +134,26 @@ std::string unpack(ZSTD_DCtx* context, const Section& section, std::byte* into) 
     return {};
 }
 
+std::string unpack(ZSTD_DCtx* context, const Section& section, uint64_t limit_bytes, std::vector<std::byte>& raw) {
+    std::string problem = implausible(section, limit_bytes);
+    if (problem.empty()) {
+        raw.resize(section.header.raw_bytes);
+        problem = unpack(context, section, raw.data());
+    }
+    return problem;
+}
+
+bool unpack_beginning(ZSTD_DCtx* context, std::span<const std::byte> stored, void* into, size_t size_bytes) {
+    ZSTD_DCtx_reset(context, ZSTD_reset_session_only);
+    ZSTD_outBuffer out{into, size_bytes, 0};
+    ZSTD_inBuffer in{stored.data(), stored.size(), 0};
+    while (out.pos < out.size) {
+        const size_t before = in.pos + out.pos;
+        if (ZSTD_isError(ZSTD_decompressStream(context, &out, &in)) != 0 || in.pos + out.pos == before) {
+            return false;
+        }
+    }
+    return true;
+}
+
 }  // namespace titan::format

@@ -64,6 +64,10 @@ std::string implausible(const Section& section, uint64_t limit_bytes);
 
 // Unpacks the section's raw_bytes; says why not, or nothing.
 std::string unpack(ZSTD_DCtx* context, const Section& section, std::byte* into);
+// Likewise, if it is plausible.
+std::string unpack(ZSTD_DCtx* context, const Section& section, uint64_t limit_bytes, std::vector<std::byte>& raw);
+// Unpacks the beginning of a frame, from the beginning of its stored bytes.
+bool unpack_beginning(ZSTD_DCtx* context, std::span<const std::byte> stored, void* into, size_t size_bytes);
 
 std::string in_section(uint32_t number, const std::string& what);
 

@@ -1,5 +1,4 @@
-// Markers as columns of small numbers: most of what a marker holds follows from the one before it. One description for
-// both ways, over a packer of packed.h or PackedBytes.
+// Markers as columns of small numbers: most of what a marker holds follows from the one before it.
 #pragma once
 
 #include <bit>
@@ -7,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "formats/container/columns.h"
 #include "formats/container/packed_number.h"
 #include "formats/layout/ring_layout.h"
 
@@ -40,21 +40,13 @@ void bits(Coder& coder, uint64_t& value) {
     value = __builtin_bswap64(turned);
 }
 
-// A number near another one, or 0 for none.
-template <typename Coder, typename T>
-void near(Coder& coder, T& value, uint64_t other) {
-    uint64_t coded = value == 0 ? 0 : zigzag(uint64_t{value} - other) + 1;
-    coder.number(coded);
-    value = coded == 0 ? 0 : static_cast<T>(other + unzigzag(coded - 1));
-}
-
 inline bool numbers_itself(MarkerKind kind) { return kind == MarkerKind::kSpanBegin || kind == MarkerKind::kEvent; }
 
 template <typename Coder>
 void spans(Coder& coder, std::span<MarkerEntry> markers) {
     uint64_t newest = 0;
     for (MarkerEntry& marker : markers) {
-        near(coder, marker.span, newest);
+        code_near(coder, marker.span, newest);
         newest = numbers_itself(marker.kind) ? marker.span : newest;
     }
 }
@@ -69,7 +61,7 @@ void values(Coder& coder, std::span<MarkerEntry> markers) {
             case MarkerKind::kStep: coder.delta(marker.value, step); break;
             case MarkerKind::kSpanBegin:
                 guess.note_begin(marker);
-                near(coder, marker.value, marker.span);
+                code_near(coder, marker.value, marker.span);
                 break;
             case MarkerKind::kSpanEnd:
                 before = guess.begin_of(marker);
@@ -92,36 +84,15 @@ void extras(Coder& coder, std::span<MarkerEntry> markers) {
     }
 }
 
-template <typename Coder, typename T>
-void column(Coder& coder, std::span<MarkerEntry> markers, T MarkerEntry::*field) {
-    for (MarkerEntry& marker : markers) {
-        coder.number(marker.*field);
-    }
-}
-
-template <typename Coder, typename T>
-void rising(Coder& coder, std::span<MarkerEntry> markers, T MarkerEntry::*field) {
-    uint64_t before = 0;
-    for (MarkerEntry& marker : markers) {
-        coder.delta(marker.*field, before);
-    }
-}
-
 }  // namespace marker_columns
 
 // All but their tickets, which are consecutive.
 template <typename Coder>
 void code_markers(Coder& coder, std::span<MarkerEntry> markers) {
     using namespace marker_columns;
-    column(coder, markers, &MarkerEntry::kind);
-    column(coder, markers, &MarkerEntry::depth);
-    column(coder, markers, &MarkerEntry::detail);
-    column(coder, markers, &MarkerEntry::name);
-    column(coder, markers, &MarkerEntry::text);
-    column(coder, markers, &MarkerEntry::site);
-    rising(coder, markers, &MarkerEntry::thread);
-    rising(coder, markers, &MarkerEntry::step);
-    rising(coder, markers, &MarkerEntry::ticks);
+    using M = MarkerEntry;
+    code_columns(coder, markers, &M::kind, &M::depth, &M::detail, &M::name, &M::text, &M::site, Rising{&M::thread},
+                 Rising{&M::step}, Rising{&M::ticks});
     spans(coder, markers);
     values(coder, markers);
     extras(coder, markers);

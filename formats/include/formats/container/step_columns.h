@@ -57,27 +57,14 @@ void real(Coder& coder, double& value) {
     value = std::bit_cast<double>(bits);
 }
 
-template <typename Coder, typename T>
-void column(Coder& coder, std::span<StepCalls> sums, T StepCalls::*field) {
-    for (StepCalls& sum : sums) {
-        coder.number(sum.*field);
-    }
-}
-
 }  // namespace step_columns
 
 // But for their communicators, which are numbers in the block. Times as they are read are put into the sums.
 template <typename Coder>
 void code_step_calls(Coder& coder, std::span<StepCalls> sums) {
     using namespace step_columns;
-    uint64_t step = 0;
-    for (StepCalls& sum : sums) {
-        coder.delta(sum.step, step);
-    }
-    column(coder, sums, &StepCalls::kind);
-    column(coder, sums, &StepCalls::calls);
-    column(coder, sums, &StepCalls::bytes);
-    column(coder, sums, &StepCalls::timed_calls);
+    code_columns(coder, sums, Rising{&StepCalls::step}, &StepCalls::kind, &StepCalls::calls, &StepCalls::bytes,
+                 &StepCalls::timed_calls);
     for (uint64_t StepCalls::*const ticks :
          {&StepCalls::host_ticks, &StepCalls::device_ticks, &StepCalls::longest_ticks}) {
         for (StepCalls& sum : sums) {
