@@ -20,15 +20,6 @@ examples:
 
 Exit status: 0, or 2 unusable arguments.)";
 
-const RecordTable& table_of(RecordKind kind) {
-    for (const RecordTable& table : record_tables()) {
-        if (table.kind == kind) {
-            return table;
-        }
-    }
-    return record_tables().front();
-}
-
 struct FieldsArguments {
     bool json = false;
     ListingOptions tables;
@@ -39,7 +30,7 @@ int run_fields(const FieldsArguments& arguments) {
     check_sort({columns}, arguments.tables);
     Rows rows;
     for (const RecordField& field : record_fields()) {
-        const RecordTable& table = table_of(field.kind);
+        const RecordTable& table = record_tables()[static_cast<size_t>(field.kind)];
         if (arguments.json) {
             const Json row{{"table", table.name}, {"option", table.option}, {"key", field.key},
                            {"type", field.type},  {"unit", field.unit},     {"meaning", field.meaning}};

@@ -1,12 +1,16 @@
 // titan-analyze show: the recorded calls.
 #include "show.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "commands.h"
 #include "host/words.h"
+#include "record_fields.h"
 
 namespace titan::analyzer {
 namespace {
@@ -25,6 +29,7 @@ Exit status: 0 calls were listed, 1 no call fits, 2 unusable input or arguments.
 struct ShowArguments {
     CommonOptions common;
     std::string ranks, sequences, steps;
+    std::map<RecordKind, bool> chosen;
     ShowOptions options;
 };
 
@@ -32,9 +37,12 @@ int run_show(ShowArguments& arguments) {
     arguments.options.ranks = parse_ranks(arguments.ranks);
     arguments.options.sequences = parse_range("--seq", "40-42", arguments.sequences);
     arguments.options.steps = parse_steps(arguments.steps);
+    for (const auto& [kind, is_chosen] : arguments.chosen) {
+        arguments.options.kind = is_chosen ? kind : arguments.options.kind;
+    }
     const ShowOptions& options = arguments.options;
     const bool is_journaled = options.is_journaled();
-    if (options.kind() != RecordKind::kCollective &&
+    if (options.kind != RecordKind::kCollective &&
         (!options.op.empty() || !options.state.empty() || options.sequences || !options.communicator.empty() ||
          (options.steps && !is_journaled))) {
         return fail(
@@ -42,7 +50,7 @@ int run_show(ShowArguments& arguments) {
             "--health-extremes list no such calls: of the filters only --rank and --last apply, and --steps to what "
             "the journal has");
     }
-    const bool is_logged = is_journaled || options.kind() == RecordKind::kLabel;  // logs of torchtitan name roles
+    const bool is_logged = is_journaled || options.kind == RecordKind::kLabel;  // logs of torchtitan name roles
     const Run run = load_chosen(arguments.common, is_logged);
     const auto is_digest = [](const Process& process) { return process.source.is_digest; };
     if ((!is_journaled || run.journals.empty()) && !run.processes.empty() &&
@@ -83,23 +91,15 @@ Command show_command(CommandLine& app) {
     command.option("--op", arguments->options.op, "operation, such as all_reduce or AllReduce");
     command.option("--last", arguments->options.last, "only the newest N of each rank").positive();
     std::vector<CommandOption> kinds;  // each excludes the others
-    const auto kind = [&](const char* name, bool& chosen, const char* meaning) {
-        CommandOption option = command.flag(name, chosen, meaning);
-        for (const CommandOption& other : kinds) {
-            option.excludes(other);
+    for (const RecordTable& table : record_tables()) {
+        if (*table.option != '\0') {
+            CommandOption option = command.flag(table.option, arguments->chosen[table.kind],
+                                                fmt::format("{}, instead of calls", table.meaning));
+            std::ranges::for_each(kinds, [&option](const CommandOption& other) { option.excludes(other); });
+            kinds.push_back(option);
         }
-        kinds.push_back(option);
-    };
+    }
     ShowOptions& options = arguments->options;
-    kind("--work", options.work, "kernels, copies and events on the streams, instead of calls");
-    kind("--channels", options.channels, "what NCCL's channels do (profiler plugin), instead");
-    kind("--cuda-calls", options.cuda_calls, "CUDA calls in which the host may wait, instead");
-    kind("--markers", options.markers, "steps, spans, events, metrics and labels, instead");
-    kind("--health", options.health, "readings of GPUs, network ports and the host, instead");
-    kind("--labels", options.labels, "facts that the program and its user set, instead");
-    kind("--step-sums", options.step_sums, "what NCCL calls add up to, step by step, instead");
-    kind("--step-calls", options.step_calls, "likewise, by communicator and operation");
-    kind("--health-extremes", options.extremes, "between which values readings of the machine were, instead");
     add_table_options(
         command, options.table,
         command.flag("--json", options.json, "JSON Lines, one object per record (docs/reference/records.md)"));

@@ -40,7 +40,7 @@ bool fits(const TorchCallRecord& record, ShowFilter& filter) {
     return filter.fits(words);
 }
 
-// The cells in the columns of `titan-analyze show`.
+// The cells in the columns of `titan-analyze show`, but for the rank.
 std::vector<std::string> torch_call_cells(const TorchCallRecord& record) {
     const fr::Entry& entry = record.raw;
     const int64_t number = number_of(record);
@@ -49,8 +49,7 @@ std::vector<std::string> torch_call_cells(const TorchCallRecord& record) {
                                  ? fmt::format(" {}->{}", record.name.source, record.name.target)
                                  : std::string();
     const bool retired = entry.retired && entry.state != fr::State::kCompleted;
-    return {std::to_string(record.of.rank()),
-            fine_date_text(entry.time_created_ns),
+    return {fine_date_text(entry.time_created_ns),
             record.group(),
             number < 0 ? "-" : fmt::format("#{}", number),
             printable(record.name.op) + peer,
@@ -71,7 +70,7 @@ class RecordLister {
         : options_(options), filter_(filter), listing_(listing), write_(write) {}
 
     void list(const ProcessRecords& records) {
-        const bool calls = options_.kind() == RecordKind::kCollective;
+        const bool calls = options_.kind == RecordKind::kCollective;
         if (calls && !options_.json && !options_.table.csv && !records.process().source.is_flight_recorder) {
             for (const std::string& problem : records.sites().problems()) {
                 write_(fmt::format("{:>5}  {}\n", records.rank(), problem));
@@ -86,13 +85,13 @@ class RecordLister {
         counts_ = options_.last != 0;
         count_ = 0;
         if (counts_) {
-            records.each(options_.kind(), take, options_.steps);
+            records.each(options_.kind, take, options_.steps);
             counts_ = false;
         }
         dropped_ = count_ - std::min<uint64_t>(count_, options_.last);
-        const format::RingLosses losses = records.each(options_.kind(), take, options_.steps);
+        const format::RingLosses losses = records.each(options_.kind, take, options_.steps);
         listing_.end_part();
-        const bool markers = options_.kind() == RecordKind::kMarker;
+        const bool markers = options_.kind == RecordKind::kMarker;
         if (options_.is_journaled() && records.has_journal() && losses.overwritten != 0) {
             notes_.push_back(fmt::format("rank {}: {} {} in no journal and overwritten in its ring", records.rank(),
                                          counted(losses.overwritten, markers ? "marker" : "call"),
@@ -118,7 +117,7 @@ class RecordLister {
     template <typename Record>
     bool is_wanted(const Record& record) const {
         if constexpr (requires { record.raw.step; }) {
-            return options_.kind() == Record::kKind && is_of_steps(record.raw.step);
+            return options_.kind == Record::kKind && is_of_steps(record.raw.step);
         }
         return true;
     }
@@ -132,31 +131,27 @@ class RecordLister {
         } else if (options_.json) {
             write_(json_of(record).dump() + "\n");
         } else {
-            listing_.add(cells(record));
+            Cells row = cells(record);
+            row.insert(row.begin(), std::to_string(record.of.rank()));
+            listing_.add(std::move(row));
         }
     }
 
     static Cells cells(const TorchCallRecord& record) { return torch_call_cells(record); }
-    static Cells cells(const LabelRecord& record) {
-        return {std::to_string(record.of.rank()), record.name, record.text};
-    }
+    static Cells cells(const LabelRecord& record) { return {record.name, record.text}; }
 
     static Cells cells(const WorkRecord& record) {
         const StreamWorkEntry& entry = record.raw;
         const std::string name = record.of.text(entry.name);
-        return {std::to_string(record.of.rank()),
-                fine_date_text(record.of.realtime_ns(entry.entered_ticks)),
-                std::string(format::name_of(entry.kind)),
-                fmt::format("{:#x}", entry.stream),
-                grouped_digits(entry.amount),
+        return {fine_date_text(record.of.realtime_ns(entry.entered_ticks)), std::string(format::name_of(entry.kind)),
+                fmt::format("{:#x}", entry.stream), grouped_digits(entry.amount),
                 (entry.kind == WorkKind::kKernel ? short_kernel_name(name) : name) +
                     ((entry.flags & format::kWorkCaptured) != 0 ? " (captured)" : "")};
     }
 
     static Cells cells(const ChannelRecord& record) {
         const ChannelEntry& entry = record.raw;
-        return {std::to_string(record.of.rank()),
-                fine_date_text(record.of.realtime_ns(entry.started_ticks)),
+        return {fine_date_text(record.of.realtime_ns(entry.started_ticks)),
                 entry.collective == 0 ? "-" : std::to_string(entry.collective - 1),
                 std::to_string(entry.channel),
                 std::string(format::name_of(entry.role)),
@@ -230,8 +225,7 @@ class RecordLister {
         const std::string span = record.of.text(entry.span);
         std::string where = entry.step >= 0 ? fmt::format("step {}", entry.step) : "";
         where += (span.empty() ? "" : " " + span) + device_details(entry) + called_at(record);
-        return {std::to_string(record.of.rank()),
-                fine_date_text(clock.realtime_ns(entry.entered_ticks)),
+        return {fine_date_text(clock.realtime_ns(entry.entered_ticks)),
                 record.of.communicator_name(entry.communicator_id),
                 number.empty() ? "-" : number,
                 op_text(entry.kind),
@@ -245,7 +239,6 @@ class RecordLister {
         const format::CudaCallEntry& entry = record.raw;
         const bool returned = entry.returned_ticks != 0;
         return {
-            std::to_string(record.of.rank()),
             fine_date_text(record.of.realtime_ns(entry.entered_ticks)),
             record.of.text(entry.name),
             std::to_string(entry.thread),
@@ -257,8 +250,7 @@ class RecordLister {
 
     static Cells cells(const MarkerRecord& record) {
         const format::MarkerEntry& entry = record.raw;
-        return {std::to_string(record.of.rank()),
-                fine_date_text(record.of.realtime_ns(entry.ticks)),
+        return {fine_date_text(record.of.realtime_ns(entry.ticks)),
                 std::string(format::name_of(entry.kind)),
                 std::to_string(entry.thread),
                 entry.step >= 0 ? std::to_string(entry.step) : "-",
@@ -271,8 +263,7 @@ class RecordLister {
     static Cells cells(const StepRecord& record) {
         const format::StepSum& sum = record.raw;
         const format::RingClock& clock = record.of.image().clock();
-        return {std::to_string(record.of.rank()),
-                sum.step >= 0 ? std::to_string(sum.step) : "-",
+        return {sum.step >= 0 ? std::to_string(sum.step) : "-",
                 fine_date_text(record.of.realtime_ns(sum.first_ticks)),
                 duration_text(clock.span_ns(sum.first_ticks, sum.last_ticks)),
                 grouped_digits(sum.calls),
@@ -292,8 +283,7 @@ class RecordLister {
 
     static Cells cells(const StepCallsRecord& record) {
         const format::StepCalls& sum = record.raw;
-        return {std::to_string(record.of.rank()),
-                sum.step >= 0 ? std::to_string(sum.step) : "-",
+        return {sum.step >= 0 ? std::to_string(sum.step) : "-",
                 record.communicator_name(),
                 record.operation(),
                 fine_date_text(record.of.realtime_ns(sum.entered_ticks())),
@@ -310,8 +300,7 @@ class RecordLister {
             return fmt::format("{}{}", value, step >= 0 ? fmt::format(" (step {})", step) : "");
         };
         const bool known = !record.name.empty();
-        return {std::to_string(record.of.rank()),
-                fine_date_text(record.of.realtime_ns(row.first_ticks)),
+        return {fine_date_text(record.of.realtime_ns(row.first_ticks)),
                 fine_date_text(record.of.realtime_ns(row.last_ticks)),
                 known ? record.name : "others",
                 grouped_digits(row.readings),
@@ -322,8 +311,7 @@ class RecordLister {
     static Cells cells(const HealthRecord& record) {
         const format::HealthEntry& entry = record.raw;
         const int64_t same_ns = record.of.image().clock().span_ns(entry.since_ticks, entry.ticks);
-        return {std::to_string(record.of.rank()),
-                fine_date_text(record.of.realtime_ns(entry.ticks)),
+        return {fine_date_text(record.of.realtime_ns(entry.ticks)),
                 record.of.text(entry.name),
                 fmt::format("{}", entry.value),
                 fmt::format("{}", entry.first_value),
@@ -355,38 +343,43 @@ class RecordLister {
     std::vector<std::string> notes_;
 };
 
-std::vector<ListColumn> columns_of(RecordKind kind) {
+std::vector<ListColumn> columns_behind_rank(RecordKind kind) {
     switch (kind) {
         case RecordKind::kWork:
-            return {{"rank", 5, true},    {"handed over", 15}, {"work", 12},
-                    {"stream", 8, false}, {"amount", 6, true}, {"name", 0}};
+            return {{"handed over", 15}, {"work", 12}, {"stream", 8, false}, {"amount", 6, true}, {"name", 0}};
         case RecordKind::kChannel:
-            return {{"rank", 5, true}, {"started", 15},   {"call", 6, true}, {"channel", 7, true},
-                    {"role", 4},       {"peer", 4, true}, {"state", 5},      {"steps", 5}};
+            return {{"started", 15},   {"call", 6, true}, {"channel", 7, true}, {"role", 4},
+                    {"peer", 4, true}, {"state", 5},      {"steps", 5}};
         case RecordKind::kCudaCall:
-            return {{"rank", 5, true}, {"entered", 15},     {"call", 20},      {"thread", 7, true},
-                    {"object", 8},     {"result", 6, true}, {"took", 6, true}, {"where", 0}};
+            return {{"entered", 15},     {"call", 20},      {"thread", 7, true}, {"object", 8},
+                    {"result", 6, true}, {"took", 6, true}, {"where", 0}};
         case RecordKind::kMarker:
-            return {{"rank", 5, true}, {"time", 15}, {"marker", 10}, {"thread", 7, true}, {"step", 4, true},
-                    {"id", 4, true},   {"name", 16}, {"value", 10},  {"called at", 0}};
-        case RecordKind::kLabel: return {{"rank", 5, true}, {"label", 16}, {"value", 0}};
+            return {{"time", 15},    {"marker", 10}, {"thread", 7, true}, {"step", 4, true},
+                    {"id", 4, true}, {"name", 16},   {"value", 10},       {"called at", 0}};
+        case RecordKind::kLabel: return {{"label", 16}, {"value", 0}};
         case RecordKind::kStep:
-            return {{"rank", 5, true},  {"step", 6, true},   {"first call", 15},    {"until the last", 14, true},
-                    {"calls", 6, true}, {"bytes", 12, true}, {"in calls", 8, true}, {"on the GPU", 0}};
+            return {{"step", 6, true},  {"first call", 15},  {"until the last", 14, true},
+                    {"calls", 6, true}, {"bytes", 12, true}, {"in calls", 8, true},
+                    {"on the GPU", 0}};
         case RecordKind::kStepCalls:
-            return {{"rank", 5, true},    {"step", 6, true},  {"communicator", 12}, {"operation", 10},
-                    {"on average", 15},   {"calls", 6, true}, {"bytes", 12, true},  {"in calls", 8, true},
-                    {"longest", 7, true}, {"on the GPU", 0}};
+            return {{"step", 6, true},     {"communicator", 12}, {"operation", 10},
+                    {"on average", 15},    {"calls", 6, true},   {"bytes", 12, true},
+                    {"in calls", 8, true}, {"longest", 7, true}, {"on the GPU", 0}};
         case RecordKind::kExtremes:
-            return {{"rank", 5, true},    {"from", 15},   {"until", 15}, {"reading", 28},
-                    {"changes", 7, true}, {"lowest", 18}, {"highest", 0}};
+            return {{"from", 15}, {"until", 15}, {"reading", 28}, {"changes", 7, true}, {"lowest", 18}, {"highest", 0}};
         case RecordKind::kHealth:
-            return {{"rank", 5, true},  {"time", 15},      {"reading", 28}, {"value", 8, true},
+            return {{"time", 15},       {"reading", 28},   {"value", 8, true},
                     {"first", 8, true}, {"step", 4, true}, {"the same", 0}};
         default:
-            return {{"rank", 5, true}, {"entered", 15}, {"communicator", 12}, {"seq", 5, true}, {"operation", 10},
-                    {"arguments", 20}, {"state", 8},    {"took", 6, true},    {"where", 0}};
+            return {{"entered", 15},   {"communicator", 12}, {"seq", 5, true},  {"operation", 10},
+                    {"arguments", 20}, {"state", 8},         {"took", 6, true}, {"where", 0}};
     }
+}
+
+std::vector<ListColumn> columns_of(RecordKind kind) {
+    std::vector<ListColumn> columns = columns_behind_rank(kind);
+    columns.insert(columns.begin(), {"rank", 5, true});
+    return columns;
 }
 
 const char* none_recorded(RecordKind kind) {
@@ -407,24 +400,10 @@ const char* none_recorded(RecordKind kind) {
 
 }  // namespace
 
-RecordKind ShowOptions::kind() const {
-    return work         ? RecordKind::kWork
-           : channels   ? RecordKind::kChannel
-           : cuda_calls ? RecordKind::kCudaCall
-           : markers    ? RecordKind::kMarker
-           : health     ? RecordKind::kHealth
-           : labels     ? RecordKind::kLabel
-           : step_sums  ? RecordKind::kStep
-           : step_calls ? RecordKind::kStepCalls
-           : extremes   ? RecordKind::kExtremes
-                        : RecordKind::kCollective;
-}
-
 Shown show(const Run& run, const ShowOptions& options, const std::function<void(const std::string&)>& write) {
-    const RecordKind kind = options.kind();
-    check_sort({columns_of(kind)}, options.table);
+    check_sort({columns_of(options.kind)}, options.table);
     ShowFilter filter(options);
-    Listing listing(columns_of(kind), options.last, write, options.table);
+    Listing listing(columns_of(options.kind), options.last, write, options.table);
     Symbols symbols(Symbols::Search::kEverywhere);
     RecordReader reader(run, symbols);
     RecordLister lister(options, filter, listing, write);
@@ -440,10 +419,10 @@ Shown show(const Run& run, const ShowOptions& options, const std::function<void(
     Shown shown;
     shown.notes = lister.take_notes();
     shown.notes.insert(shown.notes.end(), reader.problems().begin(), reader.problems().end());
-    if (kind == RecordKind::kCollective) {
+    if (options.kind == RecordKind::kCollective) {
         shown.nothing = filter.nothing_fits(run);
     } else if (!options.json && listing.rows() == 0) {
-        shown.nothing = options.steps ? "nothing of these steps is recorded" : none_recorded(kind);
+        shown.nothing = options.steps ? "nothing of these steps is recorded" : none_recorded(options.kind);
     }
     return shown;
 }

@@ -21,24 +21,15 @@ struct ShowOptions {
     std::optional<std::pair<int64_t, int64_t>> steps;
     std::string state;
     std::string op;
-    size_t last = 0;        // per rank, 0: all
-    bool work = false;      // show stream work instead of calls
-    bool channels = false;  // NCCL's channels
-    bool cuda_calls = false;
-    bool markers = false;  // steps, spans, events, metrics, labels
-    bool health = false;   // readings of the machine
-    bool labels = false;
-    bool step_sums = false;
-    bool step_calls = false;
-    bool extremes = false;  // of readings of the machine
+    size_t last = 0;                            // per rank, 0: all
+    RecordKind kind = RecordKind::kCollective;  // calls of either recorder
     bool json = false;
     ListingOptions table;
 
-    RecordKind kind() const;
     // The journal has such records, with steps.
     bool is_journaled() const {
-        return kind() == RecordKind::kMarker || kind() == RecordKind::kStep || kind() == RecordKind::kStepCalls ||
-               kind() == RecordKind::kExtremes;
+        return kind == RecordKind::kMarker || kind == RecordKind::kStep || kind == RecordKind::kStepCalls ||
+               kind == RecordKind::kExtremes;
     }
 };
 

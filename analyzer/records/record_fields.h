@@ -24,7 +24,7 @@ struct RecordField {
     const char* meaning;
 };
 
-// In the order of records.def. Thread-safe.
+// In the order of records.def, which is that of RecordKind. Thread-safe.
 std::span<const RecordTable> record_tables();
 std::span<const RecordField> record_fields();
 
