@@ -244,7 +244,6 @@ struct ReportArguments {
     std::string into = "titan-report.html";
     std::string page;
     bool json = false;
-    bool html = false;
 };
 
 // The page to fill: another one, or that in this program.
@@ -264,9 +263,6 @@ Result<std::string> page_of(const ReportArguments& arguments) {
 }
 
 int run_report(ReportArguments& arguments) {
-    if (arguments.html && arguments.json) {
-        return fail("--html and --json: one of them");
-    }
     const std::string page = arguments.json ? "" : usable(page_of(arguments));
     LoadOptions load = arguments.common.load_options(true);
     load.witnesses_alone = true;
@@ -312,7 +308,6 @@ Command report_command(CommandLine& app) {
     add_run(command, arguments->common);
     command.option("--hang-after-s", arguments->options.diagnose.hang_after_s, "as for the diagnosis").not_negative();
     command.option("--page", arguments->page, "fill this page instead of the one in this program");
-    command.flag("--html", arguments->html, "write the page (default)");
     command.flag("--json", arguments->json, "print what the page shows, as one JSON object");
     return {&command, [arguments] { return run_report(*arguments); }};
 }
