@@ -39,6 +39,18 @@ struct Row {
     std::string advice;  // advice in case of a "no"
 };
 
+// What was found; if it is nothing, `none` and what that means.
+Row row_of(const char* topic, const std::string& found, const char* none, const char* advice,
+           Answer without = Answer::kNote) {
+    return found.empty() ? Row{topic, without, none, advice} : Row{topic, Answer::kYes, printable(found), ""};
+}
+
+// Nothing is found in the way, or this.
+Row obstacle_row(const char* topic, const std::string& found, const char* none, const char* advice,
+                 Answer with = Answer::kNote) {
+    return found.empty() ? Row{topic, Answer::kYes, none, ""} : Row{topic, with, found, advice};
+}
+
 constexpr uint64_t kRingBytes = 7u << 20;  // size with the default settings; docs/reference/settings.md
 
 std::string first_line_of(const std::string& path) {
@@ -118,17 +130,15 @@ Row library_row(const Settings& settings) {
 
 Row switch_row() {
     const std::string value = environment("TITANTRACE");
-    const bool off = is_off(value.c_str());
-    return {"switched on", off ? Answer::kNo : Answer::kYes, off ? "TITANTRACE=" + printable(value) : "yes",
-            off ? "unset TITANTRACE" : ""};
+    return obstacle_row("switched on", is_off(value.c_str()) ? "TITANTRACE=" + printable(value) : "", "yes",
+                        "unset TITANTRACE", Answer::kNo);
 }
 
 Row preload_row() {
     std::string found = environment("LD_PRELOAD");
     const std::string system = first_line_of("/etc/ld.so.preload");
     found += (found.empty() || system.empty() ? "" : " and ") + system;
-    return {"other preloads", found.empty() ? Answer::kYes : Answer::kNote, found.empty() ? "none" : printable(found),
-            found.empty() ? "" : "they are kept, in front of ours"};
+    return obstacle_row("other preloads", printable(found), "none", "they are kept, in front of ours");
 }
 
 Row driver_row() {
@@ -153,9 +163,8 @@ Row cuda_row() {
     for (const char* name : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
         path = path.empty() ? library_on_path(name) : path;
     }
-    return {"CUDA runtime", path.empty() ? Answer::kNote : Answer::kYes,
-            path.empty() ? "not found in the usual places" : printable(path),
-            path.empty() ? "CUDA 11.8 to 13 is recorded wherever the program has it from" : ""};
+    return row_of("CUDA runtime", path, "not found in the usual places",
+                  "CUDA 11.8 to 13 is recorded wherever the program has it from");
 }
 
 Row nccl_row() {
@@ -180,9 +189,8 @@ Row pytorch_row() {
         "(re.findall(\"__version__.*?=.*?(\\\\d[^\\\\x22\\\\x27]*)\", \"\".join(open(p).read() for p in "
         "below(\"torch\", \"version.py\"))) or "
         "[\"\"])[0]");
-    return {"PyTorch", version.empty() ? Answer::kNote : Answer::kYes,
-            version.empty() ? "not in python3's environment" : printable(version),
-            version.empty() ? "not needed: any program that uses NCCL is recorded" : ""};
+    return row_of("PyTorch", version, "not in python3's environment",
+                  "not needed: any program that uses NCCL is recorded");
 }
 
 Row profiler_row() {
@@ -193,9 +201,8 @@ Row profiler_row() {
             found += fmt::format("{}{}={}", found.empty() ? "" : ", ", name, printable(value));
         }
     }
-    return {
-        "profilers, plugins", found.empty() ? Answer::kYes : Answer::kNote, found.empty() ? "none" : found,
-        found.empty() ? "" : "they keep their place; what only they are given (channels, NVTX ranges) is not recorded"};
+    return obstacle_row("profilers, plugins", found, "none",
+                        "they keep their place; what only they are given (channels, NVTX ranges) is not recorded");
 }
 
 // What the recorder will choose depends on the job, and is in `python -m titantrace status` once that runs.
@@ -264,16 +271,13 @@ Row limits_row() {
     look(RLIMIT_NOFILE, "ulimit -n", 1024);
     look(RLIMIT_FSIZE, "ulimit -f", kRingBytes);
     look(RLIMIT_SIGPENDING, "ulimit -i", 256);
-    return {"limits", low.empty() ? Answer::kYes : Answer::kNote,
-            low.empty() ? "open files, file size, pending signals suffice" : low,
-            low.empty() ? "" : "raise them: rings may be smaller and stacks missing"};
+    return obstacle_row("limits", low, "open files, file size, pending signals suffice",
+                        "raise them: rings may be smaller and stacks missing");
 }
 
 Row analyzer_row() {
-    const std::string path = analyzer_path();
-    return {"titan-analyze", path.empty() ? Answer::kNo : Answer::kYes,
-            path.empty() ? "not beside titan-run" : printable(path),
-            path.empty() ? "install titantrace as a whole: titan-run prints no verdict without it" : ""};
+    return row_of("titan-analyze", analyzer_path(), "not beside titan-run",
+                  "install titantrace as a whole: titan-run prints no verdict without it", Answer::kNo);
 }
 
 }  // namespace

@@ -84,44 +84,34 @@ std::string state_if_away(const FoldedRow& fold) {
     return fold.row.state == "running" ? std::string() : fold.row.state;
 }
 
-// A column of the ranks, and the narrowest window that has room for it. One that is empty is left out.
+// A column of the ranks, and the windows that have room for it. One that is empty is left out.
 struct RankColumn {
     ListColumn column;
-    size_t from_columns;
-    size_t to_columns;
     std::string (*cell)(const FoldedRow&);
+    size_t from_columns = 0;
+    size_t to_columns = SIZE_MAX;
 };
 constexpr size_t kWide = 100;
 const RankColumn kRankColumns[] = {
-    {{"rank", 4, true},
-     0,
-     SIZE_MAX,
-     [](const FoldedRow& fold) { return fold.row.rank < 0 ? "-" : rank_list(fold.ranks); }},
+    {{"rank", 4, true}, [](const FoldedRow& fold) { return fold.row.rank < 0 ? "-" : rank_list(fold.ranks); }},
     {{"pid", 0, true},
-     80,
-     SIZE_MAX,
-     [](const FoldedRow& fold) { return fold.ranks.size() > 1 ? std::string() : std::to_string(fold.row.pid); }},
-    {{"process", 0}, 40, kWide - 1, state_if_away},
-    {{"process", 0}, kWide, SIZE_MAX, [](const FoldedRow& fold) { return fold.row.state; }},
+     [](const FoldedRow& fold) { return fold.ranks.size() > 1 ? std::string() : std::to_string(fold.row.pid); },
+     80},
+    {{"process", 0}, state_if_away, 40, kWide - 1},
+    {{"process", 0}, [](const FoldedRow& fold) { return fold.row.state; }, kWide},
     {{"step", 0, true},
-     60,
-     SIZE_MAX,
-     [](const FoldedRow& fold) { return fold.row.step >= 0 ? std::to_string(fold.row.step) : "-"; }},
+     [](const FoldedRow& fold) { return fold.row.step >= 0 ? std::to_string(fold.row.step) : "-"; },
+     60},
     {{"steps/s", 0, true},
-     kWide,
-     SIZE_MAX,
-     [](const FoldedRow& fold) {
-         return fold.row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", fold.row.steps_per_s);
-     }},
+     [](const FoldedRow& fold) { return fold.row.steps_per_s < 0 ? "-" : fmt::format("{:.2f}", fold.row.steps_per_s); },
+     kWide},
     {{"waits for", 0},
-     0,
-     SIZE_MAX,
      [](const FoldedRow& fold) {
          const bool waits = fold.waits() && fold.row.waits_ns >= kWorthNamingNs;
          return waits ? ranks_text(fold.row.waits_for) : std::string("-");
      }},
-    {{"GPU", 0}, kWide, SIZE_MAX, gpu_text},
-    {{"doing", 0}, 0, SIZE_MAX, [](const FoldedRow& fold) { return doing_text(fold.row); }},
+    {{"GPU", 0}, gpu_text, kWide},
+    {{"doing", 0}, [](const FoldedRow& fold) { return doing_text(fold.row); }},
 };
 
 std::string attendance(const CallRow& row) {
