@@ -16,7 +16,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from . import tracer
-from .bridges import harmless
+from .bridges import before, harmless
 from .callbacks import Stack, host_values, subclass
 from .markers import mark_event, mark_metrics, step
 
@@ -34,11 +34,6 @@ def _span_of(action: object) -> str:
         return "model_forward"
     return {"optimizer_zero_grad": "zero_grad", "optimizer_step": "optimizer_update",
             "save_checkpoint": "checkpoint_save_sync"}.get(what, "")
-
-
-def _tell_first(original: Callable[..., Any], tell: Callable[..., None], *arguments: Any, **named: Any) -> Any:
-    tell(*arguments, **named)
-    return original(*arguments, **named)
 
 
 class _Callback:
@@ -75,7 +70,7 @@ class _Callback:
         self._spans.end_all(exception)
 
     def _listen(self, owner: Any, name: str, tell: Callable[..., None]) -> None:
-        setattr(owner, name, functools.partial(_tell_first, getattr(owner, name), tell))
+        setattr(owner, name, before(tell)(getattr(owner, name)))
         self._listens_to.append((owner, name))
 
     def _stop_listening(self) -> None:

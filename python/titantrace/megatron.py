@@ -16,7 +16,7 @@ import sys
 from typing import Any, Callable, Dict
 
 from . import tracer
-from .bridges import hook, numbers_of, open_span, quietly
+from .bridges import after, before, hook, numbers_of, open_span
 from .markers import mark_metrics, step
 from .spans import close_span, marks_now
 
@@ -40,29 +40,18 @@ def _close(timer: Any) -> None:
         close_span(opened, None)
 
 
-def _open(timer: Any) -> None:
+def _started(_: None, timer: Any, *__: Any, **___: Any) -> None:
     """A timer has at most one open span: if it was reset, or left by an exception, its span ends as the next begins."""
+    if not marks_now():
+        return
     _close(timer)
     name = timer.__dict__.get(_NAME, timer.name)
     if name != _NAMELESS:
         timer.__dict__[_OPEN] = open_span(name, tracer.place(3))
 
 
-def _starting(original: _Function) -> _Function:
-    def start(self: Any, *arguments: Any, **named: Any) -> Any:
-        result = original(self, *arguments, **named)
-        if marks_now():
-            quietly(_open, self)
-        return result
-    return start
-
-
-def _stopping(original: _Function) -> _Function:
-    def stop(self: Any, *arguments: Any, **named: Any) -> Any:
-        result = original(self, *arguments, **named)
-        quietly(_close, self)
-        return result
-    return stop
+def _stopped(_: None, timer: Any, *__: Any, **___: Any) -> None:
+    _close(timer)
 
 
 def _calling(original: _Function) -> _Function:
@@ -81,15 +70,8 @@ def _calling(original: _Function) -> _Function:
     return call
 
 
-def _initializing(original: _Function) -> _Function:
+def _follow_training(*_: Any, **__: Any) -> None:
     """Megatron makes its timers after its modules are imported, and before it trains."""
-    def initialize(self: Any, *arguments: Any, **named: Any) -> None:
-        original(self, *arguments, **named)
-        quietly(_follow_training)
-    return initialize
-
-
-def _follow_training() -> None:
     training = sys.modules.get(_TRAINING)
     if training is not None:
         hook(training, "train_step", _training_step(training))
@@ -99,32 +81,22 @@ def _follow_training() -> None:
 def _training_step(training: Any) -> Callable[[_Function], _Function]:
     first = None
 
-    def mark() -> None:
+    def mark(*_: Any, **__: Any) -> None:
         nonlocal first
         iteration = training.get_args().curr_iteration + 1
         first = iteration if first is None else first
         step(iteration, iteration - first + 1)
-
-    def make(original: _Function) -> _Function:
-        def train_step(*arguments: Any, **named: Any) -> Any:
-            quietly(mark)
-            return original(*arguments, **named)
-        return train_step
-    return make
+    return before(mark)
 
 
 def _logging(original: _Function) -> _Function:
     signature = inspect.signature(original)
 
-    def mark(arguments: Any, named: Any) -> None:
-        given = signature.bind(*arguments, **named).arguments
-        mark_metrics(numbers_of({name: given.get(key) for key, name in _NUMBERS.items()}), tracer.place(3))
-
-    def training_log(*arguments: Any, **named: Any) -> Any:
+    def mark(*arguments: Any, **named: Any) -> None:
         if marks_now():
-            quietly(mark, arguments, named)
-        return original(*arguments, **named)
-    return training_log
+            given = signature.bind(*arguments, **named).arguments
+            mark_metrics(numbers_of({name: given.get(key) for key, name in _NUMBERS.items()}), tracer.place(3))
+    return before(mark)(original)
 
 
 def install() -> bool:
@@ -136,9 +108,9 @@ def install() -> bool:
     except ImportError:
         return False
     for kind in (timers.Timer, timers.DummyTimer):
-        hook(kind, "start", _starting)
-        hook(kind, "stop", _stopping)
+        hook(kind, "start", after(_started))
+        hook(kind, "stop", after(_stopped))
     hook(timers.Timers, "__call__", _calling)
-    hook(timers.Timers, "__init__", _initializing)
+    hook(timers.Timers, "__init__", after(_follow_training))
     _follow_training()
     return True

@@ -7,14 +7,13 @@ at any time before the spans that matter. An exporter never sees an iteration, a
 them back; therefore both do the same, once: they follow the recorder's own methods, for every recorder of the process.
 What these return, raise and export stays as it is.
 """
-import functools
 import importlib
 import sys
 import warnings
 from typing import Any, Callable, Dict, Mapping, Optional
 
 from . import tracer
-from .bridges import OpenSpans, begin_telling, end_telling, harmless, hook, is_told, numbers_of, open_span, plain
+from .bridges import OpenSpans, after, begin_telling, end_telling, harmless, hook, is_told, numbers_of, open_span, plain
 from .markers import label, mark_event, mark_metrics, step
 from .spans import add_attributes, mark_error
 
@@ -89,7 +88,7 @@ def _follow_iterations(recorder: Any, name: str) -> None:
 
 
 @harmless
-def _started(recorder: Any, span: Any, *_: Any, **__: Any) -> None:
+def _started(span: Any, recorder: Any, *_: Any, **__: Any) -> None:
     if span is None:  # one-logger has switched itself off
         return
     _label_run()
@@ -113,7 +112,7 @@ def _error_passing_by() -> Optional[BaseException]:
 
 
 @harmless
-def _stopped(recorder: Any, result: None, span: Any, *_: Any, **__: Any) -> None:
+def _stopped(result: None, recorder: Any, span: Any, *_: Any, **__: Any) -> None:
     end_telling(span.name_str, _LIBRARY)
     marked = _open.pop(span.id)
     if marked == 0:
@@ -127,7 +126,7 @@ def _stopped(recorder: Any, result: None, span: Any, *_: Any, **__: Any) -> None
 
 
 @harmless
-def _described(span: Any, result: Any, name: str, value: Any) -> None:
+def _described(result: Any, span: Any, name: str, value: Any) -> None:
     """At once: a rank that hangs in the span never ends it."""
     marked = _open.get(span.id)
     if marked != 0 and name not in _TIMES:
@@ -135,7 +134,7 @@ def _described(span: Any, result: Any, name: str, value: Any) -> None:
 
 
 @harmless
-def _described_by(span: Any, result: None, attributes: Any) -> None:
+def _described_by(result: None, span: Any, attributes: Any) -> None:
     marked = _open.get(span.id)
     if marked != 0:
         add_attributes(marked, _values(attributes))
@@ -155,7 +154,7 @@ def _tell_metrics(event: str, measured: Dict[str, Any], place: tracer.Place) -> 
 
 
 @harmless
-def _told(recorder: Any, result: Any, span: Any, event: Any) -> None:
+def _told(result: Any, recorder: Any, span: Any, event: Any) -> None:
     name, facts = event.name_str, _values(event.attributes)
     place = _mark_at(event.timestamp, tracer.place_outside(_OURS_AND_THEIRS))
     if name.endswith("_metrics_update") or name == "save_checkpoint_success":
@@ -174,7 +173,7 @@ def _told(recorder: Any, result: Any, span: Any, event: Any) -> None:
 
 
 @harmless
-def _failed(recorder: Any, result: Any, span: Any, error_message: str,
+def _failed(result: Any, recorder: Any, span: Any, error_message: str,
             exception: Optional[BaseException] = None) -> None:
     marked = _open.get(span.id)
     if marked == 0:
@@ -184,17 +183,9 @@ def _failed(recorder: Any, result: Any, span: Any, error_message: str,
 
 
 @harmless
-def _broke(recorder: Any, result: None, error_message: str, *_: Any, **__: Any) -> None:
+def _broke(result: None, recorder: Any, error_message: str, *_: Any, **__: Any) -> None:
     """One-logger says that its own data are not whole."""
     mark_event("telemetry_data_error", tracer.place_outside(_OURS_AND_THEIRS), {"error_message": error_message})
-
-
-def _following(tell: Callable[..., None], original: Callable[..., Any]) -> Callable[..., Any]:
-    def followed(self: Any, *arguments: Any, **named: Any) -> Any:
-        result = original(self, *arguments, **named)
-        tell(self, result, *arguments, **named)
-        return result
-    return followed
 
 
 def install() -> None:
@@ -210,9 +201,9 @@ def install() -> None:
         return
     for name, tell in (("start", _started), ("stop", _stopped), ("event", _told), ("error", _failed),
                        ("telemetry_data_error", _broke)):
-        hook(recorder, name, functools.partial(_following, tell))
+        hook(recorder, name, after(tell))
     for name, tell in (("add_attribute", _described), ("add_attributes", _described_by)):
-        hook(span, name, functools.partial(_following, tell))
+        hook(span, name, after(tell))
 
 
 def _nothing(*_: object) -> None:

@@ -18,7 +18,7 @@ import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import huggingface, tracer
-from .bridges import harmless, hook, open_span, quietly
+from .bridges import before, harmless, hook, open_span, quietly
 from .callbacks import host_values
 from .gpu_times import GpuTimes
 from .markers import label, mark_metrics, step
@@ -62,13 +62,6 @@ def _end(timer: Any, error: Optional[BaseException]) -> None:
         if error is not None and not isinstance(error, (GeneratorExit, StopIteration)):
             mark_error(marked, error)
         tracer.span_close(marked, None)
-
-
-def _enter(original: Callable[..., Any]) -> Callable[..., Any]:
-    def enter(timer: Any) -> Any:
-        _begin(timer, tracer.place(1))
-        return original(timer)
-    return enter
 
 
 def _exit(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,11 +108,8 @@ class _CudaTimers:
             _mark({f"{name}_cuda_s": measurements[-1]})
         return tell
 
-    def read_first(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            quietly(self._times.read, True)
-            return original(*arguments, **named)
-        return call
+    def read_first(self, *_: Any, **__: Any) -> None:
+        self._times.read(True)
 
 
 def _log_gpu_memory(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,13 +214,6 @@ _cuda_timers = _CudaTimers()
 _steps = _Steps()
 
 
-def _log_metrics(original: Callable[..., Any]) -> Callable[..., Any]:
-    def log_metrics(trainer: Any, metrics: Dict[str, Any], *arguments: Any, **named: Any) -> Any:
-        _mark(metrics, "oumi.Trainer")
-        return original(trainer, metrics, *arguments, **named)
-    return log_metrics
-
-
 @harmless
 def _install_in_trainer() -> None:
     """Only if the program has loaded them: they import much that a program with only a tracker does not need."""
@@ -243,17 +226,10 @@ def _install_in_trainer() -> None:
     if trainer is not None:
         hook(trainer, "train", _steps.train)
         hook(trainer, "_process_callbacks", _steps.process_callbacks)
-        hook(trainer, "log_metrics", _log_metrics)
+        hook(trainer, "log_metrics", before(lambda _, metrics, *__, **___: _mark(metrics, "oumi.Trainer")))
         hook(trainer, "_train_epoch", _train_epoch)
         for method, name in _SPANS_OF_TRAINER.items():
             hook(trainer, method, Span(name, {}))
-
-
-def _made(original: Callable[..., Any]) -> Callable[..., Any]:
-    def init(telemetry: Any, *arguments: Any, **named: Any) -> Any:
-        _install_in_trainer()  # each of them makes a tracker
-        return original(telemetry, *arguments, **named)
-    return init
 
 
 @harmless
@@ -267,12 +243,12 @@ def install(cuda_timers_wait: bool = True) -> None:
         _cuda_exit(original) if cuda_timers_wait else _cuda_timers.exit(original)))
     hook(telemetry.TimerContext, "__exit__", _exit)
     for timer in (telemetry.TimerContext, cuda):
-        hook(timer, "__enter__", _enter)
+        hook(timer, "__enter__", before(lambda entered: _begin(entered, tracer.place(3))))
     hook(tracker, "log_gpu_memory", _log_gpu_memory)
     hook(tracker, "record_gpu_temperature", _record_gpu_temperature)
     for asks in ("get_summary", "state_dict", "load_state_dict"):
-        hook(tracker, asks, _cuda_timers.read_first)
-    hook(tracker, "__init__", _made)
+        hook(tracker, asks, before(_cuda_timers.read_first))
+    hook(tracker, "__init__", before(lambda *_, **__: _install_in_trainer()))  # each trainer makes a tracker
     _install_in_trainer()
 
 

@@ -11,10 +11,10 @@ it is written in C, and PyTorch makes these only while a profiler runs.
 import contextlib
 import sys
 import threading
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List
 
 from . import tracer
-from .bridges import hook, open_span, quietly
+from .bridges import after, before, hook, open_span
 from .spans import close_span, marks_now
 
 # The attribute of a range that holds its open spans, by thread: a decorated function has one range for all its calls.
@@ -29,39 +29,23 @@ def _place() -> tracer.Place:
     return tracer.place(depth)
 
 
-def _open(entered: Any) -> None:
-    spans: Dict[int, List[int]] = entered.__dict__.setdefault(_OPEN, {})
-    opened = open_span(entered.name, _place())
-    spans.setdefault(threading.get_ident(), []).append(opened)
+def _entered(_: Any, entered: Any) -> None:
+    if marks_now():
+        spans: Dict[int, List[int]] = entered.__dict__.setdefault(_OPEN, {})
+        opened = open_span(entered.name, _place())
+        spans.setdefault(threading.get_ident(), []).append(opened)
 
 
-def _close(left: Any, error: Optional[BaseException]) -> None:
+def _left(left: Any, *exception: Any) -> None:
     spans: Dict[int, List[int]] = left.__dict__.get(_OPEN) or {}
     thread = threading.get_ident()
     if spans and thread not in spans:  # entered on another thread
         thread = next(iter(spans))
     opened = spans.get(thread)
     if opened:
-        close_span(opened.pop(), error)
+        close_span(opened.pop(), exception[1] if len(exception) > 1 else None)
         if not opened:
             del spans[thread]
-
-
-def _entering(original: Callable[..., Any]) -> Callable[..., Any]:
-    def enter(self: Any) -> Any:
-        entered = original(self)
-        if marks_now():
-            quietly(_open, self)
-        return entered
-    return enter
-
-
-def _leaving(original: Callable[..., Any]) -> Callable[..., Any]:
-    def leave(self: Any, *exception: Any) -> Any:
-        if _OPEN in self.__dict__:
-            quietly(_close, self, exception[1] if len(exception) > 1 else None)
-        return original(self, *exception)
-    return leave
 
 
 def install() -> bool:
@@ -72,6 +56,6 @@ def install() -> bool:
         from torch.autograd import profiler
     except ImportError:
         return False
-    hook(profiler.record_function, "__enter__", _entering)
-    hook(profiler.record_function, "__exit__", _leaving)
+    hook(profiler.record_function, "__enter__", after(_entered))
+    hook(profiler.record_function, "__exit__", before(_left))
     return True

@@ -19,7 +19,7 @@ from types import FunctionType
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import tracer
-from .bridges import harmless, hook, numbers_of, open_span, quietly
+from .bridges import before, harmless, hook, numbers_of, open_span, quietly
 from .markers import label, mark_event, mark_metrics, step, step_tag
 from .spans import Span, add_attributes, marks_now, place_of_function
 
@@ -42,16 +42,10 @@ def _follow_trainer(follow_step: Callable[[], None]) -> None:
         follow_step()
         mark_metrics(numbers_of(metrics), tracer.told_place(_METRICS))
 
-    def logging_too(original: Callable[..., Any]) -> Callable[..., Any]:
-        def log(logger: Any, metrics: Mapping[str, Any], *arguments: Any, **named: Any) -> Any:
-            mark(metrics)
-            return original(logger, metrics, *arguments, **named)
-        return log
-
     module = sys.modules.get(_METRICS)  # absent where torchtitan's logger is used without its trainer
     for name in ("BaseLogger", "LoggerContainer"):
         if hasattr(module, name):
-            hook(getattr(module, name), "log", logging_too)
+            hook(getattr(module, name), "log", before(lambda _, metrics, *__, **___: mark(metrics)))
 
 
 @harmless
