@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python" / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "unit" / "python"))
 import package_case  # noqa: E402
 
 REAL = "--real" in sys.argv
