@@ -2,7 +2,7 @@
 import { canvas } from "./canvas";
 import { categoryColours, categoryStyle, css } from "./colours";
 import type { Around, AroundCall, Calls, Finding } from "./data";
-import { choice, h } from "./dom";
+import { choice, h, note } from "./dom";
 import { firstOf, includes } from "./ranks";
 import { cut, date, duration, sentenceCase } from "./words";
 
@@ -181,9 +181,7 @@ export function around(
             : h("span"),
         picture.element,
         h("p", { class: "legend" }, ...legend),
-        h(
-            "p",
-            { class: "note" },
+        note(
             data.hang ? `The line is the begin of the hang, ${date(data.zero_realtime_ns)}. ` : "",
             seesEnds
                 ? "A bar is a call on the GPU, or on the host where the GPU was not seen; a pale one has not finished."

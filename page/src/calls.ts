@@ -1,6 +1,6 @@
 // Who is where: ranks in rows, communicators by what they are for in columns.
 import type { CallCell, Calls } from "./data";
-import { type Child, h, table } from "./dom";
+import { type Child, h, note, table } from "./dom";
 import { ranksLink } from "./links";
 import { counted, cut } from "./words";
 
@@ -42,8 +42,8 @@ export function calls(data: Calls): HTMLElement[] {
         ...row.cells.map((cell, i) => cellOf(cell, most[i]!)),
     ]);
     const columns = [
-        { title: "ranks" },
-        { title: "what they do" },
+        "ranks",
+        "what they do",
         ...data.columns.map((name) => ({ title: cut(name, 40), hint: cut(name, 400) })),
     ];
     const left = [
@@ -52,9 +52,7 @@ export function calls(data: Calls): HTMLElement[] {
     ].filter(Boolean);
     return [
         table(columns, rows, 24),
-        h(
-            "p",
-            { class: "note" },
+        note(
             "The newest call of each rank on its communicators. Ranks that are alike share a row; the last come first.",
             left.length ? ` Left out: ${left.join(", ")}.` : "",
         ),

@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { onRedraw } from "./canvas";
 import { categoryColours, css } from "./colours";
 import type { Metrics, Steps } from "./data";
-import { h } from "./dom";
+import { h, note } from "./dom";
 import { named } from "./ranks";
 import { counted, cut, duration, number } from "./words";
 
@@ -120,9 +120,7 @@ export function steps(data: Steps): HTMLElement[] {
         h("h3", {}, "Length of a step"),
         lengths,
         parts,
-        h(
-            "p",
-            { class: "note" },
+        note(
             `${counted(data.steps.length, "step")} on record. A span is without those inside it, and without waiting.`,
         ),
     ];
@@ -170,17 +168,11 @@ export function metrics(data: Metrics): HTMLElement[] {
                 false,
                 [{ series: [1, 2] }],
             ),
-            odd.length ? h("p", { class: "note" }, odd.join("; ")) : null,
+            odd.length ? note(odd.join("; ")) : null,
         );
     });
     return [
         h("div", { class: "tiles" }, ...tiles),
-        data.more_metrics
-            ? h(
-                  "p",
-                  { class: "note" },
-                  `Left out: ${counted(data.more_metrics, "more metric")} (titan-analyze metrics).`,
-              )
-            : h("span"),
+        note(data.more_metrics && `Left out: ${counted(data.more_metrics, "more metric")} (titan-analyze metrics).`),
     ];
 }

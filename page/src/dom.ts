@@ -41,6 +41,12 @@ export function svg<K extends keyof SVGElementTagNameMap>(
     return element;
 }
 
+// A remark below a picture or table; nothing where there is nothing to say.
+export function note(...children: Child[]): HTMLElement {
+    const said = children.filter(Boolean);
+    return said.length === 0 ? h("span") : h("p", { class: "note" }, ...said);
+}
+
 export interface Column {
     title: string;
     right?: boolean;
@@ -48,7 +54,11 @@ export interface Column {
 }
 
 // A table of which the first `most` rows are shown until somebody asks for all.
-export function table(columns: Column[], rows: Child[][], most = 20, label = "rows"): HTMLElement {
+// A column is told by its title alone, with ">" before it if it stands on the right.
+export function table(told: (Column | string)[], rows: Child[][], most = 20, label = "rows"): HTMLElement {
+    const columns = told.map((of): Column => {
+        return typeof of === "string" ? { title: of.replace(/^>/, ""), right: of.startsWith(">") } : of;
+    });
     if (rows.length === 0) {
         return h("span");
     }

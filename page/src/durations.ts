@@ -1,6 +1,6 @@
 // What takes the time, and collectives by size with their bus bandwidth.
 import type { Duration, Durations } from "./data";
-import { type Child, h, table } from "./dom";
+import { type Child, h, note, table } from "./dom";
 import { rankLink } from "./links";
 import { bytes, counted, cut, digits, duration, grouped, percent } from "./words";
 
@@ -25,9 +25,7 @@ function untimed(rows: Duration[]): HTMLElement {
     const names = [...new Set(rows.filter((row) => row.count === 0).map((row) => cut(row.name, 40)))];
     return names.length === 0
         ? h("span")
-        : h(
-              "p",
-              { class: "note" },
+        : note(
               "How long these took was not seen (TITANTRACE_GPU_PROGRESS=timing shows it): ",
               names.slice(0, 12).join(", "),
               names.length > 12 ? ` and ${names.length - 12} more.` : ".",
@@ -60,23 +58,21 @@ export function durations(data: Durations): HTMLElement[] {
     return [
         table(
             [
-                { title: "what" },
-                { title: "kind" },
+                "what",
+                "kind",
                 { title: "count", right: true, hint: "“24 of 72”: how long the other calls took is not known" },
                 { title: "of the steps", right: true, hint: "spans are nested: shares do not add up to 100%" },
-                { title: "mean", right: true },
-                { title: "median", right: true },
-                { title: "p99", right: true },
-                { title: "longest", right: true },
-                { title: "slowest on average" },
+                ">mean",
+                ">median",
+                ">p99",
+                ">longest",
+                "slowest on average",
             ],
             rows,
             16,
         ),
         untimed(data.rows),
-        data.more_rows
-            ? h("p", { class: "note" }, `Left out: ${counted(data.more_rows, "more row")} (titan-analyze summary).`)
-            : h("span"),
+        note(data.more_rows && `Left out: ${counted(data.more_rows, "more row")} (titan-analyze summary).`),
     ];
 }
 
@@ -100,13 +96,13 @@ export function sizes(data: Durations): HTMLElement[] {
     return [
         table(
             [
-                { title: "collective" },
-                { title: "size" },
-                { title: "seen on" },
-                { title: "calls", right: true },
-                { title: "time, all ranks", right: true },
-                { title: "median", right: true },
-                { title: "p99", right: true },
+                "collective",
+                "size",
+                "seen on",
+                ">calls",
+                ">time, all ranks",
+                ">median",
+                ">p99",
                 {
                     title: "bus GB/s",
                     right: true,

@@ -2,7 +2,7 @@
 import { canvas, onRedraw } from "./canvas";
 import { css, ramp } from "./colours";
 import type { Lateness } from "./data";
-import { choice, h, table } from "./dom";
+import { choice, h, note, table } from "./dom";
 import { rankLink } from "./links";
 import { cut, duration, grouped, percent } from "./words";
 
@@ -113,13 +113,7 @@ export function lateness(data: Lateness): HTMLElement[] {
             h("span", {}, "0 ", bar, ` ${duration(most * 1000)} and more that the others waited for it`),
         ),
         table(
-            [
-                { title: "rank" },
-                { title: `costs per ${what}`, right: true },
-                { title: `of the ${what}`, right: true },
-                { title: "straggler" },
-                { title: "what is slow" },
-            ],
+            ["rank", `>costs per ${what}`, `>of the ${what}`, "straggler", "what is slow"],
             all
                 .slice(0, 10)
                 .map((row) => [
@@ -132,12 +126,9 @@ export function lateness(data: Lateness): HTMLElement[] {
             10,
             "of the ranks that cost most",
         ),
-        data.ranks_of_another_axis
-            ? h(
-                  "p",
-                  { class: "note" },
-                  `${grouped(data.ranks_of_another_axis)} more ranks share no ${what}s with these.`,
-              )
-            : h("span"),
+        note(
+            data.ranks_of_another_axis &&
+                `${grouped(data.ranks_of_another_axis)} more ranks share no ${what}s with these.`,
+        ),
     ];
 }

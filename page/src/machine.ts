@@ -53,14 +53,7 @@ export function goodput(rows: GoodputRow[]): HTMLElement[] {
               )
             : h("p", {}, "The program marks no steps: how much of the time was training is not known."),
         table(
-            [
-                { title: "attempt", right: true },
-                { title: "ranks", right: true },
-                { title: "where its time went" },
-                { title: "took", right: true },
-                { title: "steps" },
-                { title: "done again", right: true },
-            ],
+            [">attempt", ">ranks", "where its time went", ">took", "steps", ">done again"],
             attempts.map((row): Child[] => [
                 String(row["attempt"]),
                 number(ns(row, "ranks")),
@@ -99,15 +92,7 @@ export function health(data: Health): HTMLElement[] {
                   ),
               ),
         table(
-            [
-                { title: "reading" },
-                { title: "devices", right: true },
-                { title: "least", right: true },
-                { title: "on" },
-                { title: "median", right: true },
-                { title: "most", right: true },
-                { title: "on" },
-            ],
+            ["reading", ">devices", ">least", "on", ">median", ">most", "on"],
             [...data.readings]
                 .sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind))
                 .map((row) => [

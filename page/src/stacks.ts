@@ -1,6 +1,6 @@
 // Stacks of all ranks as one tree, outermost frames first.
 import type { StackNode, StackTree, Stacks } from "./data";
-import { choice, h } from "./dom";
+import { choice, h, note } from "./dom";
 import { ranksLink } from "./links";
 import { counted, cut, plain } from "./words";
 
@@ -43,7 +43,7 @@ function tree(of: StackTree): HTMLElement {
         "div",
         { class: "scroll stacks", tabindex: 0 },
         h("ul", { class: "tree" }, ...of.roots.map((root) => node(root, 0))),
-        of.cut ? h("p", { class: "note" }, "More stacks than fit here: titan-analyze stacks shows all.") : null,
+        note(of.cut && "More stacks than fit here: titan-analyze stacks shows all."),
     );
 }
 

@@ -1,7 +1,7 @@
 // The wait-for graph, drawn: an arrow leads from a call to what it waits for.
 import { Graph, layout } from "@dagrejs/dagre";
 import type { Waits } from "./data";
-import { h, svg } from "./dom";
+import { h, note, svg } from "./dom";
 import { countOf, firstOf, named } from "./ranks";
 import { counted, cut, duration } from "./words";
 
@@ -200,8 +200,6 @@ export function waits(data: Waits): HTMLElement[] {
             h("summary", {}, "The same as text"),
             h("ul", {}, ...data.nodes.map((_, i) => h("li", {}, words(data, i)))),
         ),
-        data.more_nodes
-            ? h("p", { class: "note" }, `Left out: ${counted(data.more_nodes, "more call")} that wait.`)
-            : h("span"),
+        note(data.more_nodes && `Left out: ${counted(data.more_nodes, "more call")} that wait.`),
     ];
 }
