@@ -16,6 +16,7 @@
 #include "gap_warnings.h"
 #include "jobs.h"
 #include "link_run.h"
+#include "record_fields.h"
 #include "report.h"
 #include "sampled_stacks.h"
 #include "show.h"
@@ -70,14 +71,10 @@ void report(analyzer::Run& run) {
     analyzer::ShowOptions options;
     options.json = true;
     options.ranks = {run.processes.front().rank};
-    for (const auto what :
-         {&analyzer::ShowOptions::work, &analyzer::ShowOptions::channels, &analyzer::ShowOptions::cuda_calls,
-          &analyzer::ShowOptions::markers, &analyzer::ShowOptions::health, &analyzer::ShowOptions::labels}) {
-        options.*what = true;
+    for (const analyzer::RecordTable& table : analyzer::record_tables()) {
+        options.kind = table.kind;
         analyzer::show(run, options, [](const std::string&) {});
-        options.*what = false;
     }
-    analyzer::show(run, options, [](const std::string&) {});
 }
 
 bool seal_container(Bytes& bytes) {
