@@ -13,7 +13,7 @@
 #include "host/json_value.h"
 #include "host/mapped.h"
 #include "host/words.h"
-#include "one_line.h"
+#include "report.h"
 #include "rings.h"
 #include "starts.h"
 

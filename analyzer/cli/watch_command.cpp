@@ -24,7 +24,7 @@
 #include "host/words.h"
 #include "new_dumps.h"
 #include "new_metrics.h"
-#include "one_line.h"
+#include "report.h"
 #include "sentence.h"
 
 namespace titan::analyzer {

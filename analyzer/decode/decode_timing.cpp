@@ -6,10 +6,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "step_period.h"
-#include "step_streams.h"
-#include "sum_durations.h"
-
 namespace titan::analyzer {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "step_period.h"
+#include "decode_timing.h"
 
 #include <algorithm>
 #include <bit>

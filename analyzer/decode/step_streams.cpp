@@ -1,4 +1,4 @@
-#include "step_streams.h"
+#include "decode_timing.h"
 
 #include <algorithm>
 #include <unordered_map>

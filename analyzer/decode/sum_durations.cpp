@@ -1,7 +1,7 @@
 // Another recorder's durations are exact, but its moments are not: waits are computed from sums of durations.
 #include <algorithm>
 
-#include "sum_durations.h"
+#include "decode_timing.h"
 
 namespace titan::analyzer {
 namespace {

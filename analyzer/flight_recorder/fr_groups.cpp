@@ -7,7 +7,6 @@
 #include <set>
 
 #include "formats/fr/fr_dump.h"
-#include "fr_moment.h"
 #include "host/words.h"
 #include "made_texts.h"
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "formats/fr/fr_dump.h"
 #include "run.h"
 
 namespace titan::analyzer {
@@ -25,5 +26,14 @@ class GroupRanks {
 // numbers of point-to-point calls whose beginning is lost. Before link().
 void complete_flight_recorder(Run& run, GroupRanks& groups);
 void warn_of_what_it_hides(Run& run);
+
+// --- When the files were made, which none of them says outright, and which of them are of another run.
+
+// When the dump was made: from its entries, else the file's time, else what PyTorch's timeout leaves of it.
+void set_moment(const format::fr::Dump& dump, Process& process);
+// Finds files whose times are those of a copy: only all files together show that.
+void compare_moments(Run& run);
+// Leaves out files of an earlier run, which a rank that died without a dump left in the way.
+void leave_out_stale(std::vector<Process>& processes, std::vector<Warning>& warnings);
 
 }  // namespace titan::analyzer

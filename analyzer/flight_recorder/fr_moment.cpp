@@ -1,4 +1,4 @@
-#include "fr_moment.h"
+#include "fr_groups.h"
 
 #include <fmt/format.h>
 

@@ -7,12 +7,11 @@
 #include "base/hash.h"
 #include "decode_timing.h"
 #include "formats/layout/dump_layout.h"
-#include "fr_moment.h"
+#include "fr_groups.h"
 #include "fr_names.h"
 #include "host/words.h"
 #include "index_calls.h"
 #include "made_texts.h"
-#include "sum_durations.h"
 
 namespace titan::analyzer {
 namespace {

@@ -11,7 +11,6 @@
 #include "causes.h"
 #include "host/words.h"
 #include "host_threads.h"
-#include "lost_peer.h"
 #include "match.h"
 #include "wait_graph.h"
 #include "waiters.h"

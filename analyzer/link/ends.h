@@ -14,4 +14,7 @@ void judge_ends(Run& run);
 // all the same: a dump also saves the ring of a process that is gone. Null where there is none.
 const Process* dumped_beside(const Run& run, const Process& silent);
 
+// True if the program's last error says that the other end of a connection was gone: that one ended first.
+bool failed_for_a_peer(const Process& process);
+
 }  // namespace titan::analyzer

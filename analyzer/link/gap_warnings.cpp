@@ -1,4 +1,4 @@
-#include "gap_warnings.h"
+#include "link_run.h"
 
 #include <fmt/format.h>
 

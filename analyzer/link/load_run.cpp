@@ -9,8 +9,7 @@
 
 #include "choose_role.h"
 #include "condense.h"
-#include "fr_moment.h"
-#include "gap_warnings.h"
+#include "fr_groups.h"
 #include "host/mapped.h"
 #include "host/words.h"
 #include "link_run.h"

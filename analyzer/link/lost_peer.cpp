@@ -1,4 +1,4 @@
-#include "lost_peer.h"
+#include "ends.h"
 
 #include <algorithm>
 #include <array>

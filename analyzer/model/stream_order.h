@@ -18,8 +18,6 @@ enum class Progress : uint8_t {
     kNone,        // runs on no stream
 };
 
-inline constexpr uint32_t kNoHead = UINT32_MAX;
-
 // Calls that run on a stream together: one call, or the calls of one group.
 struct StreamHead {
     uint64_t stream = 0;

@@ -6,13 +6,13 @@
 #include <map>
 #include <utility>
 
+#include "document.h"
 #include "host/words.h"
 #include "host_threads.h"
 #include "layout.h"
 #include "rank_state.h"
 #include "repeated_sites.h"
 #include "report_parts.h"
-#include "screenful.h"
 
 namespace titan::analyzer {
 namespace {

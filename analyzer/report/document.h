@@ -91,6 +91,11 @@ struct TextStyle {
 
 std::string document_text(const Document& document, const TextStyle& style);
 
+// As much of a document as a screen takes: the verdict first, then what tells most, then how to see the rest.
+// style.rows lines at most, as a terminal of style.width columns counts them; all of the document where that fits.
+// `more`: the command that shows all.
+std::string screenful(Document document, const TextStyle& style, const std::string& more);
+
 // --- A document as JSON.
 
 // A sentence is a list of its parts in their order: words as texts, facts as objects with their words as "text".

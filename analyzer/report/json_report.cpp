@@ -8,7 +8,6 @@
 #include "host/json_value.h"
 #include "host/mapped.h"
 #include "host/words.h"
-#include "one_line.h"
 #include "report.h"
 #include "report_parts.h"
 

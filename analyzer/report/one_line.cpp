@@ -1,4 +1,4 @@
-#include "one_line.h"
+#include "report.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "screenful.h"
+#include "document.h"
 
 #include <fmt/format.h>
 

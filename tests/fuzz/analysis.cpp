@@ -13,7 +13,6 @@
 #include "finding.h"
 #include "formats/layout/digest_layout.h"
 #include "formats/ring/ring_image.h"
-#include "gap_warnings.h"
 #include "jobs.h"
 #include "link_run.h"
 #include "record_fields.h"

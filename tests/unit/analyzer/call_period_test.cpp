@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "call_period.h"
-#include "step_period.h"
+#include "decode_timing.h"
 
 using titan::analyzer::call_period;
 using titan::analyzer::CallPeriod;

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "formats/fr/read.h"
-#include "fr_moment.h"
+#include "fr_groups.h"
 #include "fr_names.h"
 #include "fr_process.h"
 #include "link_run.h"

@@ -15,7 +15,6 @@
 #include "formats/fr/read.h"
 #include "fr_file.h"
 #include "fr_groups.h"
-#include "fr_moment.h"
 #include "fr_process.h"
 
 namespace titan::test {

@@ -11,7 +11,6 @@
 #include "diagnose.h"
 #include "digests.h"
 #include "finding.h"
-#include "gap_warnings.h"
 #include "jobs.h"
 #include "link_run.h"
 #include "report.h"

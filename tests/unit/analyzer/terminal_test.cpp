@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "diagnosis_document.h"
-#include "one_line.h"
+#include "document.h"
 #include "played.h"
+#include "report.h"
 #include "says.h"
-#include "screenful.h"
 #include "why_rank.h"
 
 using namespace titan::analyzer;
