@@ -41,7 +41,7 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
 }
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
     (void)flags;
-    *event = malloc(1);
+    *event = (CUevent)&things[0];
     return CUDA_SUCCESS;
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {

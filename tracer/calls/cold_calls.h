@@ -35,8 +35,36 @@ void on_member_ready(Session& session, Communicator& communicator);
 // The launch of `exec` on `stream` was captured: its calls are part of the capture. cold.
 void note_launch_captured(Session& session, const void* exec, const void* stream);
 
+// What ask_capture says where the driver cannot be asked, and where it says that the stream is captured. cold.
+uint32_t capture_without_driver(Session& session, const void* stream);
+[[gnu::cold]] uint32_t join_capture(Session& session, const void* stream, int status, const Graphs::Capture& capture);
+
+// What the driver says of a stream; false when it cannot be asked. hot but for the driver's own work.
+inline bool ask_driver(const Recording& recording, const void* stream, int& status, Graphs::Capture& capture) {
+    if (!recording.driver_known.load(std::memory_order_acquire)) {
+        return false;
+    }
+    const DriverApi& driver = recording.driver;
+    void* const handle = const_cast<void*>(stream);
+    if (driver.stream_get_capture_info == nullptr) {
+        return driver.stream_is_capturing(handle, &status) == kCudaSuccess;
+    }
+    void* graph = nullptr;
+    const int told = driver.stream_get_capture_info(handle, &status, &capture.id, &graph, nullptr, nullptr);
+    capture.graph = graph;
+    return told == kCudaSuccess;
+}
+
 // capture_of() where a capture may be under way.
-uint32_t ask_capture(Session& session, const void* stream);
+[[gnu::always_inline]] inline uint32_t ask_capture(Session& session, const void* stream) {
+    int status = kCaptureStatusNone;
+    Graphs::Capture capture{};
+    // The legacy stream is never captured itself, and asking about it while another stream is captured is an error.
+    if (reinterpret_cast<uintptr_t>(stream) <= kLegacyStream || !ask_driver(session, stream, status, capture)) {
+        return capture_without_driver(session, stream);
+    }
+    return status == kCaptureStatusNone ? kNotCaptured : join_capture(session, stream, status, capture);
+}
 
 // Number of the capture that a call on `stream` is captured by, kNotCaptured, or kUnknownCapture. The driver is asked
 // only where a capture may be under way: one was seen to begin, or we are about to put marks on the stream.

@@ -7,30 +7,6 @@ namespace titan::tracer {
 
 namespace {
 
-constexpr bool is_legacy(const void* stream) {
-    return stream == nullptr || reinterpret_cast<uintptr_t>(stream) == kLegacyStream;
-}
-
-// The driver's answer; false when it cannot be asked.
-bool ask_driver(const Recording& recording, const void* stream, int& status, Graphs::Capture& capture) {
-    status = kCaptureStatusNone;
-    capture = {};
-    if (!recording.driver_known.load(std::memory_order_acquire)) {
-        return false;
-    }
-    const DriverApi& driver = recording.driver;
-    void* const handle = const_cast<void*>(stream);
-    if (driver.stream_get_capture_info == nullptr) {
-        return driver.stream_is_capturing(handle, &status) == kCudaSuccess;
-    }
-    void* graph = nullptr;
-    if (driver.stream_get_capture_info(handle, &status, &capture.id, &graph, nullptr, nullptr) != kCudaSuccess) {
-        return false;
-    }
-    capture.graph = graph;
-    return true;
-}
-
 template <typename Change>
 void change_graphs(Change change) {
     Session* const current = session();
@@ -44,17 +20,13 @@ void change_graphs(Change change) {
 
 }  // namespace
 
-uint32_t ask_capture(Session& session, const void* stream) {
-    // The legacy stream is never captured itself, and asking about it while another stream is captured is an error.
-    int status = kCaptureStatusNone;
-    Graphs::Capture capture{};
-    if (is_legacy(stream) || !ask_driver(session, stream, status, capture)) {
-        if (!session.graphs.knows_captured(stream)) {
-            return kNotCaptured;
-        }
-    } else if (status == kCaptureStatusNone) {
-        return kNotCaptured;
-    } else if (status != kCaptureStatusActive) {
+uint32_t capture_without_driver(Session& session, const void* stream) {
+    return session.graphs.knows_captured(stream) ? join_capture(session, stream, kCaptureStatusActive, {})
+                                                 : kNotCaptured;
+}
+
+uint32_t join_capture(Session& session, const void* stream, int status, const Graphs::Capture& capture) {
+    if (status != kCaptureStatusActive) {
         return kUnknownCapture;  // invalidated: whatever is captured now is lost
     }
     const ColdLock lock;

@@ -18,12 +18,18 @@ class BoundedQueue {
 
     // False when full.
     bool push(const T& value) {
+        return push_filled([&](T& slot) { slot = value; });
+    }
+
+    // The same, of a value that `fill` writes in place.
+    template <typename Fill>
+    bool push_filled(Fill fill) {
         for (uint64_t position = head_.load(std::memory_order_relaxed);;) {
             Slot& slot = slots_[position % kSlots];
             const uint64_t sequence = slot.sequence.load(std::memory_order_acquire);
             if (sequence == position) {
                 if (head_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
-                    slot.value = value;
+                    fill(slot.value);
                     slot.sequence.store(position + 1, std::memory_order_release);
                     return true;
                 }

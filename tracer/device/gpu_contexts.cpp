@@ -9,9 +9,6 @@
 namespace titan::tracer {
 namespace {
 
-// CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are small numbers, and like null mean a stream of the current context.
-constexpr uintptr_t kLastSpecialStream = 2;
-
 // A row of which the observing thread may still use an event: never used again.
 void* const kAbandoned = reinterpret_cast<void*>(~uintptr_t{0});
 
@@ -67,29 +64,6 @@ uint64_t GpuContexts::register_in_current(ContextRow& row) {
     driver_->mem_host_register(marks, marks_bytes_, kHostRegisterDeviceMap);
     uint64_t address = 0;
     return driver_->mem_host_get_device_pointer(&address, marks, 0) == kCudaSuccess ? address : 0;
-}
-
-ContextRow* GpuContexts::find(const void* context) {
-    const uint32_t count = count_.load(std::memory_order_acquire);
-    for (uint32_t i = 0; i < count; ++i) {
-        if (rows_[i]->context.load(std::memory_order_acquire) == context) {
-            return rows_[i];
-        }
-    }
-    return nullptr;
-}
-
-ContextRow* GpuContexts::row_of(void* context) {
-    if (context == nullptr) {
-        return nullptr;
-    }
-    ContextRow* const row = find(context);
-    return row != nullptr ? row : add(context);
-}
-
-ContextRow* GpuContexts::row_of(const Launch& launch) {
-    ContextRow* const row = launch.context != nullptr ? find(launch.context) : nullptr;
-    return row != nullptr && row->tenancy.load(std::memory_order_acquire) == launch.tenancy ? row : nullptr;
 }
 
 ContextRow* GpuContexts::new_row() {
@@ -171,29 +145,6 @@ void GpuContexts::forget(const EndingContexts& ending, bool quiet) {
         if (context != nullptr && context != kAbandoned && has_ended(ending, context, rows_[i]->device)) {
             clear(*rows_[i], quiet);
         }
-    }
-}
-
-void* context_of(const DriverApi& driver, const void* stream) {
-    void* context = nullptr;
-    if (reinterpret_cast<uintptr_t>(stream) > kLastSpecialStream) {
-        driver.stream_get_ctx(const_cast<void*>(stream), &context);
-    } else {
-        driver.ctx_get_current(&context);
-    }
-    return context;
-}
-
-ContextScope::ContextScope(const DriverApi& driver, void* context) : driver_(driver) {
-    void* current = nullptr;
-    driver_.ctx_get_current(&current);
-    pushed_ = context != current && driver_.ctx_push_current(context) == kCudaSuccess;
-}
-
-ContextScope::~ContextScope() {
-    if (pushed_) {
-        void* popped = nullptr;
-        driver_.ctx_pop_current(&popped);
     }
 }
 

@@ -45,17 +45,28 @@ class GpuContexts {
     // The row of a context, made at its first use while the context is current; null when there are too many, and while
     // another thread makes it: nobody waits for the driver. Rows stay where they are, so a reader needs no lock. hot
     // after a context's first use, any-thread.
-    ContextRow* row_of(void* context);
-
-    // The row that a launch began with; null once its context has ended.
-    ContextRow* row_of(const Launch& launch);
+    ContextRow* row_of(void* context) {
+        if (context == nullptr) {
+            return nullptr;
+        }
+        ContextRow* const row = find(context);
+        return row != nullptr ? row : add(context);
+    }
 
     // These contexts have ended. `quiet`: the observing thread uses no row now. cold.
     void forget(const EndingContexts& ending, bool quiet);
 
   private:
-    ContextRow* find(const void* context);
-    ContextRow* add(void* context);
+    ContextRow* find(const void* context) {
+        const uint32_t count = count_.load(std::memory_order_acquire);
+        for (uint32_t i = 0; i < count; ++i) {
+            if (rows_[i]->context.load(std::memory_order_acquire) == context) {
+                return rows_[i];
+            }
+        }
+        return nullptr;
+    }
+    [[gnu::cold]] ContextRow* add(void* context);
     ContextRow* reserve_row(void* context);
     ContextRow* new_row();
     char* marks_of(ContextRow& row);
@@ -69,6 +80,12 @@ class GpuContexts {
     char* marks_;
     size_t marks_bytes_;
 };
+
+// The row that a launch began with; null once its context has ended. hot, any-thread.
+inline ContextRow* row_of(const Launch& launch) {
+    ContextRow* const row = launch.row;
+    return row != nullptr && row->tenancy.load(std::memory_order_acquire) == launch.tenancy ? row : nullptr;
+}
 
 // A thread's calls made for our own purposes must spoil no capture, its own or another thread's.
 class RelaxedCapture {
@@ -89,14 +106,17 @@ class RelaxedCapture {
     bool exchanged_;
 };
 
-// One process may drive several devices: marks on a stream must belong to the stream's context.
-void* context_of(const DriverApi& driver, const void* stream);
-
-// The context is current while this lives.
+// A context is current while this lives; null: whatever is current stays so. hot but for the driver's own work.
 class ContextScope {
   public:
-    ContextScope(const DriverApi& driver, void* context);
-    ~ContextScope();
+    ContextScope(const DriverApi& driver, void* context)
+        : driver_(driver), pushed_(context != nullptr && driver.ctx_push_current(context) == kCudaSuccess) {}
+    ~ContextScope() {
+        if (pushed_) [[unlikely]] {
+            void* popped = nullptr;
+            driver_.ctx_pop_current(&popped);
+        }
+    }
     ContextScope(const ContextScope&) = delete;
     ContextScope& operator=(const ContextScope&) = delete;
 
@@ -104,6 +124,19 @@ class ContextScope {
     const DriverApi& driver_;
     bool pushed_;
 };
+
+// One process may drive several devices: marks on a stream must belong to the stream's context. `current` is the
+// thread's own.
+inline void* context_of(const DriverApi& driver, const void* stream, void* current) {
+    // CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are small numbers, and like null mean a stream of the current context.
+    constexpr uintptr_t kLastSpecialStream = 2;
+    if (reinterpret_cast<uintptr_t>(stream) > kLastSpecialStream) {
+        void* context = nullptr;
+        driver.stream_get_ctx(const_cast<void*>(stream), &context);
+        return context;
+    }
+    return current;
+}
 
 // Fills in recording.driver, libcuda's functions; false before libcuda is loaded.
 bool learn_driver(Recording& recording);

@@ -183,18 +183,18 @@ void GpuProgress::poll_once() {
 GpuProgress::LaunchStatus GpuProgress::look(Watched& watched) {
     if (watched.launch.finish_event == nullptr) {
         const LaunchStatus status = look_at_marks(watched, now_ticks());
-        const bool may_come = status.stage == Stage::kFinished || contexts_.row_of(watched.launch) != nullptr;
+        const bool may_come = status.stage == Stage::kFinished || row_of(watched.launch) != nullptr;
         return may_come ? status : LaunchStatus{Stage::kLost, 0, 0};
     }
     if (holds_.load(std::memory_order_acquire) != 0) {
         return {watched.started ? Stage::kStarted : Stage::kWaiting, 0, 0};
     }
-    return contexts_.row_of(watched.launch) != nullptr ? look_at_events(watched) : LaunchStatus{Stage::kLost, 0, 0};
+    return row_of(watched.launch) != nullptr ? look_at_events(watched) : LaunchStatus{Stage::kLost, 0, 0};
 }
 
 GpuProgress::LaunchStatus GpuProgress::look_at_marks(const Watched& watched, uint64_t now) const {
     const uint64_t number = watched.launch.number_plus_one;
-    format::LaunchMarks& row = marks_[(number - 1) % mark_rows_];
+    format::LaunchMarks& row = marks_[(number - 1) & mark_mask_];
     const auto written = [](uint64_t& mark) { return std::atomic_ref(mark).load(std::memory_order_acquire); };
     // A higher number is of a later launch in the same row, which is reused only after thousands of launches.
     if (written(row.finished) >= number) {
@@ -209,7 +209,7 @@ GpuProgress::LaunchStatus GpuProgress::look_at_marks(const Watched& watched, uin
 GpuProgress::LaunchStatus GpuProgress::look_at_events(Watched& watched) {
     const DriverApi& driver = recording_->driver;
     const Launch& launch = watched.launch;
-    const ContextScope scope(driver, launch.context);
+    const ContextScope scope(driver, launch.row->context);
     const int finished = driver.event_query(launch.finish_event);
     const uint64_t now = now_ticks();
     if (finished == kCudaSuccess) {
@@ -231,7 +231,7 @@ GpuProgress::LaunchStatus GpuProgress::look_at_events(Watched& watched) {
 // The device's own times instead of when we looked: exact to each other, and to the host's clock within about 0.1 ms
 // once a few completions were seen soon after they happened.
 void GpuProgress::add_event_times(Watched& watched, LaunchStatus& status) {
-    ContextRow* const row = contexts_.row_of(watched.launch);
+    ContextRow* const row = row_of(watched.launch);
     const auto elapsed_ticks = [&](void* from, void* to, uint64_t& ticks) {
         float milliseconds = 0;
         if (recording_->driver.event_elapsed_time(&milliseconds, from, to) != kCudaSuccess || milliseconds < 0) {

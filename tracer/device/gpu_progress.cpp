@@ -35,7 +35,7 @@ bool GpuProgress::register_marks() {
         return false;
     }
     marks_ = reinterpret_cast<format::LaunchMarks*>(bytes);
-    mark_rows_ = region->count;
+    mark_mask_ = region->count - 1;
     return contexts_.register_marks(bytes, region->count * region->stride_bytes);
 }
 
@@ -73,73 +73,14 @@ bool GpuProgress::start(Recording& recording, Communicators& communicators) {
     return true;
 }
 
-bool GpuProgress::record_event(ContextRow& row, void*& event, void* stream) const {
+bool GpuProgress::record_event(ContextRow& row, void*& event, const void* stream) const {
     const DriverApi& driver = recording_->driver;
     const bool timed = method_.load(std::memory_order_relaxed) == GpuProgressMethod::kTiming;
     if (!row.events.pop(event) && driver.event_create(&event, timed ? 0 : kEventDisableTiming) != kCudaSuccess) {
         event = nullptr;
         return false;
     }
-    return driver.event_record(event, stream) == kCudaSuccess;
-}
-
-bool GpuProgress::mark(Launch& launch, ContextRow& row, bool finish) {
-    void* const stream = const_cast<void*>(launch.stream);
-    // Both marks of a launch are of one method, also where the method changes in between.
-    const bool writes = method_.load(std::memory_order_relaxed) == GpuProgressMethod::kWrites && !launch.light;
-    if (finish ? launch.start_event == nullptr : writes) {
-        if (row.marks_address == 0) {
-            return false;  // the driver gave this context no address for them
-        }
-        const uint64_t number = launch.number_plus_one;
-        const uint64_t address = row.marks_address + (number - 1) % mark_rows_ * sizeof(format::LaunchMarks) +
-                                 (finish ? offsetof(format::LaunchMarks, finished) : 0);
-        const int status = recording_->driver.stream_write_value64(stream, address, number, 0);
-        if (status == kCudaErrorNotSupported && !finish) {
-            method_.store(GpuProgressMethod::kEvents, std::memory_order_relaxed);
-            observing_.note_refused();
-            return record_event(row, launch.start_event, stream);
-        }
-        return status == kCudaSuccess;
-    }
-    return record_event(row, finish ? launch.finish_event : launch.start_event, stream);
-}
-
-void GpuProgress::begin(Launch& launch, const void* stream) {
-    launch = Launch{};
-    launch.stream = stream;
-    const uint64_t number = launches_.fetch_add(1, std::memory_order_relaxed);
-    const Marks marks = observing_.choose(number);
-    if (marks == Marks::kNone) {
-        return;
-    }
-    launch.light = marks == Marks::kLight;
-    void* const context = context_of(recording_->driver, stream);
-    const ContextScope scope(recording_->driver, context);
-    ContextRow* const row = contexts_.row_of(context);
-    launch.number_plus_one = number + 1;
-    launch.context = context;
-    launch.tenancy = row != nullptr ? row->tenancy.load(std::memory_order_relaxed) : 0;
-    if (row == nullptr || !mark(launch, *row, false)) {
-        cancel(launch);
-        launch.number_plus_one = 0;
-        count_loss(*recording_, format::Loss::kProgressSkipped);
-    }
-}
-
-bool GpuProgress::end(const Launch& launch, const LaunchedCalls& calls) {
-    if (launch.number_plus_one == 0) {
-        return false;
-    }
-    const ContextScope scope(recording_->driver, launch.context);
-    ContextRow* const row = contexts_.row_of(launch);
-    Watched watched{launch, calls, false};
-    if (row != nullptr && mark(watched.launch, *row, true) && submitted_.push(watched)) {
-        return true;
-    }
-    give_events(watched.launch);
-    count_loss(*recording_, format::Loss::kProgressSkipped);
-    return false;
+    return driver.event_record(event, const_cast<void*>(stream)) == kCudaSuccess;
 }
 
 void GpuProgress::cancel(const Launch& launch) {
@@ -149,7 +90,7 @@ void GpuProgress::cancel(const Launch& launch) {
 }
 
 void GpuProgress::give_events(const Launch& launch) {
-    ContextRow* const row = contexts_.row_of(launch);
+    ContextRow* const row = row_of(launch);
     for (void* const event : {launch.start_event, launch.finish_event}) {
         if (row != nullptr && event != nullptr) {
             row->events.push(event);

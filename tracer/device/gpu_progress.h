@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "communicators.h"
@@ -47,9 +48,9 @@ class GpuProgress {
     // Puts the mark before a launch, on a stream that is not being captured. `launch.number_plus_one` stays 0 if it is
     // not observed. hot but for the driver's own work.
     void begin(Launch& launch, const void* stream);
-    // The mark behind it; false where nobody will tell how the calls end. A launch that was begun and did not happen is
-    // cancelled instead.
-    bool end(const Launch& launch, const LaunchedCalls& calls);
+    // The mark behind an observed launch; false where nobody will tell how the calls end. A launch that was begun and
+    // did not happen is cancelled instead.
+    bool end(Launch& launch, const LaunchedCalls& calls);
     void cancel(const Launch& launch);
 
     // The oldest observed call that has not been seen finished. any-thread; never calls CUDA.
@@ -88,8 +89,10 @@ class GpuProgress {
     };
 
     bool register_marks();
-    bool mark(Launch& launch, ContextRow& row, bool finish);
-    bool record_event(ContextRow& row, void*& event, void* stream) const;
+    int write_mark(const Launch& launch, const ContextRow& row, size_t mark) const;
+    bool mark_start(Launch& launch, ContextRow& row);
+    bool mark_finish(Launch& launch, ContextRow& row) const;
+    bool record_event(ContextRow& row, void*& event, const void* stream) const;
     void give_events(const Launch& launch);
 
     void poll_once();
@@ -117,7 +120,7 @@ class GpuProgress {
     std::atomic<uint64_t> oldest_ticket_plus_one_;
     std::atomic<uint64_t> oldest_entered_ticks_;
     format::LaunchMarks* marks_;
-    uint64_t mark_rows_;
+    uint64_t mark_mask_;  // rows of marks - 1: a power of two, as all tables of the ring that are cycled through
     GpuContexts contexts_;
     Observing observing_;
     BoundedQueue<Watched, kQueuedLaunches> submitted_;
@@ -126,5 +129,83 @@ class GpuProgress {
     Watched* outstanding_;
     uint32_t outstanding_count_;
 };
+
+// The marks. Inlined into the paths of a call, a group and a graph launch: the layers between would cost a fifth of
+// them.
+
+// The stream writes the launch's number into its row of marks. An error where the driver gave the context no address of
+// them.
+[[gnu::always_inline]] inline int GpuProgress::write_mark(const Launch& launch, const ContextRow& row,
+                                                          size_t mark) const {
+    const uint64_t number = launch.number_plus_one;
+    const uint64_t address = row.marks_address + ((number - 1) & mark_mask_) * sizeof(format::LaunchMarks) + mark;
+    return row.marks_address == 0
+               ? kCudaErrorUnknown
+               : recording_->driver.stream_write_value64(const_cast<void*>(launch.stream), address, number, 0);
+}
+
+[[gnu::always_inline]] inline bool GpuProgress::mark_start(Launch& launch, ContextRow& row) {
+    if (launch.light || method_.load(std::memory_order_relaxed) != format::GpuProgressMethod::kWrites) {
+        return record_event(row, launch.start_event, launch.stream);
+    }
+    const int status = write_mark(launch, row, offsetof(format::LaunchMarks, started));
+    if (status == kCudaErrorNotSupported) [[unlikely]] {
+        method_.store(format::GpuProgressMethod::kEvents, std::memory_order_relaxed);
+        observing_.note_refused();
+        return record_event(row, launch.start_event, launch.stream);
+    }
+    return status == kCudaSuccess;
+}
+
+// Both marks of a launch are of one method, also where the method changes in between.
+[[gnu::always_inline]] inline bool GpuProgress::mark_finish(Launch& launch, ContextRow& row) const {
+    return launch.start_event != nullptr
+               ? record_event(row, launch.finish_event, launch.stream)
+               : write_mark(launch, row, offsetof(format::LaunchMarks, finished)) == kCudaSuccess;
+}
+
+[[gnu::always_inline]] inline void GpuProgress::begin(Launch& launch, const void* stream) {
+    launch = Launch{};
+    launch.stream = stream;
+    const uint64_t number = launches_.fetch_add(1, std::memory_order_relaxed);
+    const Marks marks = observing_.choose(number);
+    if (marks == Marks::kNone) {
+        return;
+    }
+    const DriverApi& driver = recording_->driver;
+    void* current = nullptr;
+    driver.ctx_get_current(&current);
+    void* const context = context_of(driver, stream, current);
+    launch.foreign = context != current;
+    const ContextScope scope(driver, launch.foreign ? context : nullptr);
+    ContextRow* const row = contexts_.row_of(context);
+    if (row != nullptr) {
+        launch.number_plus_one = number + 1;
+        launch.row = row;
+        launch.tenancy = row->tenancy.load(std::memory_order_relaxed);
+        launch.light = marks == Marks::kLight;
+        if (launch.tenancy != 0 && mark_start(launch, *row)) {
+            return;
+        }
+        give_events(launch);
+        launch.number_plus_one = 0;
+    }
+    count_loss(*recording_, format::Loss::kProgressSkipped);
+}
+
+[[gnu::always_inline]] inline bool GpuProgress::end(Launch& launch, const LaunchedCalls& calls) {
+    if (ContextRow* const row = row_of(launch)) {
+        // The call has left the thread's context as it found it: NCCL and CUDA do.
+        const ContextScope scope(recording_->driver, launch.foreign ? row->context.load() : nullptr);
+        if (mark_finish(launch, *row) && submitted_.push_filled([&](Watched& watched) {
+                watched = {launch, calls, false};
+            })) {
+            return true;
+        }
+    }
+    give_events(launch);
+    count_loss(*recording_, format::Loss::kProgressSkipped);
+    return false;
+}
 
 }  // namespace titan::tracer

@@ -10,7 +10,8 @@
 //   leave_call            after the real function
 //     mark_outside          the thread's row
 //     set_state_on_return   time, result and state of the usual call
-//     leave_uncommon        the mark behind the launch (record_launch.h), groups, captures, ended communicators
+//     end_launch            the mark behind the launch (record_launch.h)
+//     leave_uncommon        groups, captures, ended communicators
 //
 // No lock, allocation, system call or I/O; 300 instructions for both (tests/bench/instruction_counts.py).
 #include "tracer/record.h"
@@ -110,7 +111,7 @@ Communicator* communicator_of(Session& session, const CallArgs& args, uint64_t n
 
 // Puts the mark before the launch if the device is observed, or returns the number of the capture if there is one.
 [[gnu::noinline]] uint32_t begin_on_device(Call& call, Session& session, const CallArgs& args, bool grouped) {
-    const uint32_t capture = args.observe ? capture_of(session, args.stream) : kNotCaptured;
+    const uint32_t capture = args.observe ? ask_capture(session, args.stream) : kNotCaptured;
     if (capture != kNotCaptured) {
         call.traits |= kCapturedCall;
     } else if (args.observe && !grouped && session.gpu_progress.active()) {
@@ -156,7 +157,12 @@ Communicator* communicator_of(Session& session, const CallArgs& args, uint64_t n
     memset(&entry.launch, 0,
            sizeof(entry) - offsetof(CollectiveEntry, launch));  // clears the rest: nothing is known yet
     if (((call.traits & (kObserved | kCapturedCall)) | thread.group_depth) != 0) {
-        fill_uncommon(call, thread, entry, capture);
+        if ((call.traits & kObserved) != 0) {
+            entry.launch = call.launch.number_plus_one;
+            entry.flags = static_cast<uint16_t>(entry.flags | flags_of(call.launch));
+        } else {
+            fill_uncommon(call, thread, entry, capture);
+        }
     }
     session.collectives.publish(entry, ticket);
 }
@@ -201,10 +207,6 @@ void join_group(Thread& thread, CollectiveEntry& entry, uint64_t ticket) {
 }
 
 void fill_uncommon(const Call& call, Thread& thread, CollectiveEntry& entry, uint32_t capture) {
-    if ((call.traits & kObserved) != 0) {
-        entry.launch = call.launch.number_plus_one;
-        entry.flags = static_cast<uint16_t>(entry.flags | flags_of(call.launch));
-    }
     if ((call.traits & kCapturedCall) != 0) {
         entry.flags = static_cast<uint16_t>(entry.flags | format::kCaptured);
         entry.graph = capture != kUnknownCapture ? capture : 0;
@@ -223,12 +225,14 @@ void leave_call(Call& call, int result) {
     CollectiveEntry& entry = *call.entry;
     if (!thread.session->collectives.holds(entry, call.ticket)) [[unlikely]] {
         leave_lost(*thread.session, call);
-    } else if (((call.traits & (kLifecycle | kObserved | kCapturedCall)) | thread.group_depth) != 0) {
-        leave_uncommon(thread, entry, call, result, now);
-    } else {
+    } else if (((call.traits & (kLifecycle | kObserved | kCapturedCall)) | thread.group_depth) == 0) {
         store_field(entry.returned_ticks, now);
         store_field(entry.result, result);
         set_state_on_return(entry, call, result);
+    } else if ((call.traits & kObserved) != 0) {  // so it is on the device, neither captured nor in a group
+        end_launch(*thread.session, call.launch, entry, call.ticket, result, now);
+    } else {
+        leave_uncommon(thread, entry, call, result, now);
     }
     go_outside(thread);
 }
@@ -241,7 +245,7 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
                                                               : CallState::kReturned);
 }
 
-// Returns from calls in a group, captured, observed on the device, or about the communicator's own life.
+// Returns from calls in a group, captured, or about the communicator's own life.
 [[gnu::noinline]] void leave_uncommon(Thread& thread, CollectiveEntry& entry, Call& call, int result, uint64_t now) {
     Session& session = *thread.session;
     if ((call.traits & kLifecycle) != 0 && call.communicator != nullptr) {
@@ -249,9 +253,6 @@ void set_state_on_return(CollectiveEntry& entry, const Call& call, int result) {
     }
     if (thread.group_depth > 0 && result == kSuccess && (call.traits & kOnDevice) != 0) {
         store_field(entry.state, CallState::kGrouped);
-    } else if ((call.traits & kObserved) != 0) {
-        end_launch(session, call.launch, {call.ticket, call.ticket, entry.entered_ticks}, CallState::kEntered, result,
-                   now);
     } else {
         store_field(entry.returned_ticks, now);
         store_field(entry.result, result);

@@ -35,6 +35,7 @@ struct DriverApi {
 inline constexpr int kCudaSuccess = 0;
 inline constexpr int kCudaErrorNotReady = 600;
 inline constexpr int kCudaErrorNotSupported = 801;
+inline constexpr int kCudaErrorUnknown = 999;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostRegisterDeviceMap = 2;
 inline constexpr int kCaptureStatusNone = 0;

@@ -24,6 +24,7 @@ namespace titan::tracer {
 struct Session;
 struct Thread;
 struct Communicator;
+struct ContextRow;
 
 // Functions that the interposed calls are about: at most kMaxApis, by ids below it. Names are interned once per
 // session; ids are not on disk.
@@ -77,9 +78,10 @@ struct CreateArgs {
 struct Launch {
     uint64_t number_plus_one;  // 0: not observed
     const void* stream;
-    void* context;
-    uint32_t tenancy;   // tenancy of the context's row
+    ContextRow* row;    // of the stream's context
+    uint32_t tenancy;   // the row's, when the launch began
     bool light;         // its marks are events, whatever the method
+    bool foreign;       // its context was not the thread's current one when it began
     void* start_event;  // null: its marks are stream writes
     void* finish_event;
 };

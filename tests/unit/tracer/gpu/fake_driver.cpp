@@ -10,6 +10,11 @@ namespace titan::test {
 
 FakeDriver fake;
 
+FakeContext*& current_context() {
+    thread_local FakeContext* current = &fake.first;
+    return current;
+}
+
 namespace {
 
 std::mutex lock;  // the observing thread queries events while the test lets the device run
@@ -19,7 +24,7 @@ FakeStream* stream_of(void* stream) { return static_cast<FakeStream*>(stream); }
 // A stream's work must come while its own context is current.
 int put(void* stream, const FakeWork& work) {
     const std::scoped_lock held(lock);
-    if (stream_of(stream)->context != fake.current) {
+    if (stream_of(stream)->context != current_context()) {
         return 400;  // CUDA_ERROR_INVALID_HANDLE
     }
     stream_of(stream)->work.push_back(work);
@@ -73,18 +78,18 @@ thread_local std::vector<FakeContext*> pushed;
 bool find_fake(tracer::DriverApi& driver) {
     driver = {
         .driver_version = [](int* version) { return *version = 13000, 0; },
-        .ctx_get_current = [](void** context) { return *context = fake.current, 0; },
-        .ctx_set_current = [](void* context) { return fake.current = static_cast<FakeContext*>(context), 0; },
+        .ctx_get_current = [](void** context) { return *context = current_context(), 0; },
+        .ctx_set_current = [](void* context) { return current_context() = static_cast<FakeContext*>(context), 0; },
         .ctx_push_current =
             [](void* context) {
-                pushed.push_back(fake.current);
-                fake.current = static_cast<FakeContext*>(context);
+                pushed.push_back(current_context());
+                current_context() = static_cast<FakeContext*>(context);
                 return ++fake.pushes, 0;
             },
         .ctx_pop_current =
             [](void** context) {
-                *context = fake.current;
-                fake.current = pushed.back();
+                *context = current_context();
+                current_context() = pushed.back();
                 return pushed.pop_back(), 0;
             },
         .stream_get_ctx = [](void* stream, void** context) { return *context = stream_of(stream)->context, 0; },
@@ -93,12 +98,12 @@ bool find_fake(tracer::DriverApi& driver) {
         .event_create =
             [](void** event, unsigned) {
                 const std::scoped_lock held(lock);
-                *event = new FakeEvent{.context = fake.current, .life = fake.current->lives};
+                *event = new FakeEvent{.context = current_context(), .life = current_context()->lives};
                 return ++fake.events_made, 0;
             },
         .event_record = record,
         .event_query = query,
-        .ctx_get_device = [](int* device) { return *device = fake.current->device, 0; },
+        .ctx_get_device = [](int* device) { return *device = current_context()->device, 0; },
         .device_get_pci_bus_id = nullptr,
         .primary_ctx_get_state = [](int, unsigned*, int* active) { return *active = fake.primary_active, 0; },
         .event_elapsed_time = elapsed,
@@ -113,7 +118,7 @@ bool find_fake(tracer::DriverApi& driver) {
             [](void* memory, size_t bytes, unsigned) {
                 const std::scoped_lock held(lock);
                 const auto begin = reinterpret_cast<uint64_t>(memory);
-                fake.registered.push_back({begin, begin + bytes, fake.current});
+                fake.registered.push_back({begin, begin + bytes, current_context()});
                 return ++fake.registrations, 0;
             },
         .mem_host_get_device_pointer =

@@ -51,8 +51,7 @@ struct FakeRegistration {
 
 struct FakeDriver {
     FakeContext first{.device = 0}, second{.device = 1}, third{.device = 2};
-    FakeContext* current = &first;
-    int pushes = 0;
+    std::atomic<int> pushes = 0;
     int events_made = 0;
     bool refuse_addresses = false;  // cuMemHostGetDevicePointer fails
     int refuse_writes_with = 0;     // CUresult of cuStreamWriteValue64
@@ -67,5 +66,8 @@ struct FakeDriver {
     bool is_registered(uint64_t address) const;
 };
 extern FakeDriver fake;
+
+// The calling thread's.
+FakeContext*& current_context();
 
 }  // namespace titan::test
