@@ -49,12 +49,9 @@ bool is_alone_on_its_communicator(const Evidence& evidence, const WaitNode& node
            });
 }
 
-// One rank waits in it, and nobody is on the way to it.
+// Nobody is on the way to the call that one rank waits in.
 bool is_met_by_nobody(const Evidence& evidence, uint32_t index) {
     const WaitNode& node = evidence.node(index);
-    if (evidence.hang_of[index] != Hang::kByTime || node.waiting.size() != 1) {
-        return false;
-    }
     switch (node.kind) {
         case WaitKind::kCollective: return is_alone_on_its_communicator(evidence, node);
         case WaitKind::kPointToPoint:
@@ -167,18 +164,21 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
     return finding;
 }
 
-// The node in which the peer waits for this very message, on another communicator: the first one of the pair on both.
-uint32_t half_elsewhere(const Evidence& evidence, uint32_t made) {
+// The node in which the peer waits for this very message, on another communicator. That the pair never had a message on
+// the one and always had it on the other tells whose half is misplaced; else it is the first one of the pair on both.
+uint32_t half_elsewhere(const Evidence& evidence, uint32_t made, bool is_met_by_nobody) {
     const WaitNode& node = evidence.node(made);
-    if (node.kind != WaitKind::kPointToPoint || node.sequence != 0 || node.absent.size() != 1 || node.lost) {
+    const Waiter& caller = node.waiting.front();
+    if (node.kind != WaitKind::kPointToPoint || node.sequence != 0 || node.absent.size() != 1 || node.lost ||
+        caller.entry == nullptr || caller.entry->number_guessed) {
         return kNoIndex;
     }
-    const Waiter& caller = node.waiting.front();
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& other = evidence.node(index);
         const Entry* const half = other.waiting.size() == 1 ? other.waiting.front().entry : nullptr;
         if (other.kind == WaitKind::kPointToPoint && other.communicator != node.communicator && evidence.hangs(index) &&
-            half != nullptr && other.sequence == 0 && other.absent.size() == 1 && are_halves(*half, *caller.entry) &&
+            half != nullptr && (is_met_by_nobody || other.sequence >= kUsualCalls) && other.absent.size() == 1 &&
+            are_halves(*half, *caller.entry) &&
             other.waiting.front().member.process == node.absent.front().member.process &&
             other.absent.front().member.process == caller.member.process) {
             return index;
@@ -189,12 +189,13 @@ uint32_t half_elsewhere(const Evidence& evidence, uint32_t made) {
 
 Finding finding_of_halves(const Evidence& evidence, uint32_t made, uint32_t other) {
     Finding finding = evidence.finding_at(FindingKind::kP2pUnmatched, made);
-    for (const uint32_t index : {made, other}) {
-        finding.ranks.push_back(evidence.rank_of(evidence.node(index).waiting.front().member));
-    }
-    finding.summary = phrase("{} made {}, and {} its other half on another communicator, {}",
-                             rank_fact(finding.ranks[0]), node_fact(evidence.run, evidence.node(made)),
-                             rank_fact(finding.ranks[1]), node_fact(evidence.run, evidence.node(other)));
+    const bool is_usual = evidence.node(other).sequence >= kUsualCalls;
+    const auto rank_at = [&](uint32_t index) { return evidence.rank_of(evidence.node(index).waiting.front().member); };
+    finding.ranks = is_usual ? std::vector<int>{rank_at(made)} : std::vector<int>{rank_at(made), rank_at(other)};
+    finding.summary =
+        phrase("{} made {}, and {} its other half on another communicator, {}{}", rank_fact(rank_at(made)),
+               node_fact(evidence.run, evidence.node(made)), rank_fact(rank_at(other)),
+               is_usual ? "where it always was: " : "", node_fact(evidence.run, evidence.node(other)));
     evidence.show_waits({made, other}, finding);
     depends_on(finding, Unknown::kPlaceOfMessage);
     return finding;
@@ -204,9 +205,13 @@ Finding finding_of_halves(const Evidence& evidence, uint32_t made, uint32_t othe
 
 void find_called_instead(const Evidence& evidence, ToldSoFar& told) {
     for (uint32_t made = 0; made < evidence.graph.nodes.size(); ++made) {
-        const bool is_open = !told.explained[made] && is_met_by_nobody(evidence, made);
-        const uint32_t owed = is_open ? owed_instead(evidence, made) : kNoIndex;
-        const uint32_t half = is_open && owed == kNoIndex ? half_elsewhere(evidence, made) : kNoIndex;
+        if (told.explained[made] || evidence.hang_of[made] != Hang::kByTime ||
+            evidence.node(made).waiting.size() != 1) {
+            continue;
+        }
+        const bool is_unmet = is_met_by_nobody(evidence, made);
+        const uint32_t owed = is_unmet ? owed_instead(evidence, made) : kNoIndex;
+        const uint32_t half = owed == kNoIndex ? half_elsewhere(evidence, made, is_unmet) : kNoIndex;
         if (owed != kNoIndex) {
             told.explain(finding_of(evidence, made, owed), {made, owed});
         } else if (half != kNoIndex) {
