@@ -273,9 +273,17 @@ void note_async_error(const void* comm, int call_result, int async_error) {
         store_field(communicator->record->async_error, async_error);
         return;
     }
-    if (async_error != kSuccess || load_field(communicator->record->state) != CommState::kCreating) {
+    if (load_field(communicator->record->state) != CommState::kCreating) {
         return;
     }
+    AwaitedCreation& awaited = current->communicators.awaited;
+    if (async_error == kInProgress) {
+        awaited.created_ticks.store(communicator->record->created_ticks, std::memory_order_relaxed);
+        awaited.communicator_id.store(communicator->record->id, std::memory_order_relaxed);
+        awaited.asked_ticks.store(now_ticks(), std::memory_order_relaxed);
+        return;
+    }
+    awaited.asked_ticks.store(0, std::memory_order_relaxed);
     // A non-blocking creation is over. Not before now does NCCL tell the device.
     if (Thread* const thread = outermost_thread(MayStart::kNever); thread != nullptr) {
         go_inside_here(*thread);

@@ -42,6 +42,14 @@ struct Communicator {
     uint32_t shrink_counts[8];
 };
 
+// The creation that the program asked about last, of those that NCCL said were in progress. Of two threads that ask at
+// once either may have written a field.
+struct AwaitedCreation {
+    std::atomic<uint64_t> asked_ticks;  // 0: it is over
+    std::atomic<uint64_t> created_ticks;
+    std::atomic<uint64_t> communicator_id;
+};
+
 class Communicators {
   public:
     static constexpr uint32_t kMaxRows = 1024;
@@ -80,6 +88,9 @@ class Communicators {
             visit(records_[i]);
         }
     }
+
+    // any-thread.
+    AwaitedCreation awaited;
 
   private:
     Communicator* free_row();

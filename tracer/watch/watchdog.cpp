@@ -25,6 +25,7 @@ struct WatchdogState {
     uint64_t reported_ticket_plus_one;     // collective that was reported last
     uint64_t documented_ticks;             // a dump shows calls entered before this moment as stuck already
     uint64_t reported_entered_ticks[512];  // indexed by row of the threads table
+    uint64_t reported_created_ticks;       // the newest creation that was reported
     uint64_t looked_ticks;
     uint64_t resumed_ticks;  // the process was stopped, or the machine slept, until then: waits count from there
 
@@ -79,6 +80,17 @@ void describe_collective(Session& session, uint64_t ticket, uint64_t stuck_s, Te
         return;
     }
     text.format("a collective not finished for %lu s", stuck_s);
+}
+
+// A program that made a communicator without waiting for it, and asks NCCL again and again whether it is ready, stands
+// inside no call.
+bool is_creation_stuck(const AwaitedCreation& awaited, uint64_t timeout_ns, uint64_t now) {
+    const uint64_t asked = awaited.asked_ticks.load(std::memory_order_relaxed);
+    const uint64_t created = awaited.created_ticks.load(std::memory_order_relaxed);
+    const uint64_t since = std::max(created, watchdog.resumed_ticks);
+    return asked != 0 && (now <= asked || ticks_to_ns(now - asked) < std::max(timeout_ns, kLeastStopNs)) &&
+           created > std::max(watchdog.reported_created_ticks, watchdog.documented_ticks) && since < now &&
+           ticks_to_ns(now - since) > timeout_ns;
 }
 
 }  // namespace
@@ -138,6 +150,14 @@ bool find_stuck(Session& session, char* detail, size_t capacity_bytes) {
             text.format(" for %lu s", stuck_ns(entered_ticks) / 1'000'000'000);
             found = true;
         }
+    }
+    const AwaitedCreation& awaited = session.communicators.awaited;
+    if (!found && is_creation_stuck(awaited, timeout_ns, now)) {
+        watchdog.reported_created_ticks = awaited.created_ticks.load(std::memory_order_relaxed);
+        text.text("the creation of ");
+        write_communicator(session, awaited.communicator_id.load(std::memory_order_relaxed), text);
+        text.format(" not finished for %lu s", ticks_to_ns(now - watchdog.reported_created_ticks) / 1'000'000'000);
+        found = true;
     }
     return found;
 }

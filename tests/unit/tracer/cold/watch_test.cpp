@@ -80,6 +80,39 @@ TEST_CASE("a call past the timeout is dumped once, the next one again") {
     CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"thread 4711 inside ncclCommInitRank for "));
 }
 
+TEST_CASE("a creation that the program asks about without waiting for it is dumped once") {
+    Scratch scratch;
+    auto environment = rank_environment(scratch, 0);
+    environment["TITANTRACE_TIMEOUT_S"] = "0.4";
+    CHECK(run_child(environment, [&] {
+              start_session();
+              const char id[128] = "an id";
+              int handle = 0;
+              void* made = &handle;
+              Call call;
+              if (!enter_create(call, 0, {.kind = format::OpKind::kCommInit, .unique_id = id, .size = 2, .rank = 0})) {
+                  return 1;
+              }
+              leave_create(call, &made, kInProgress);
+              usleep(1'500'000);
+              if (!scratch.dump_names().empty()) {
+                  return 2;  // nobody waits for it
+              }
+              const auto ask = [&] { note_async_error(made, kSuccess, kInProgress); };
+              if (!eventually([&] { return ask(), scratch.dump_names().size() == 1; })) {
+                  return 3;
+              }
+              const uint64_t until_ns = monotonic_now_ns() + 6'000'000'000;  // earlier, it would join the first dump
+              while (monotonic_now_ns() < until_ns) {
+                  ask();
+                  usleep(20'000);
+              }
+              return scratch.dump_names().size() == 1 ? 0 : 4;
+          }) == 0);
+    auto dump = read_dump(scratch.dump_path("rank00000.0.titan"));
+    CHECK(has(dump.meta, "\"reason\":\"timeout\",\"detail\":\"the creation of communicator "));
+}
+
 TEST_CASE("in a large job the dump of a timeout is copied at once, and written when it is this node's turn") {
     Scratch scratch;
     auto environment = rank_environment(scratch, 400, 1000);  // each alone on its node: the turn comes after 2 s
