@@ -184,6 +184,7 @@ const std::map<std::string, Word>& words_about() {
              own.texts.emplace_back("RuntimeError: [gloo/transport/tcp/pair.cc:544] Connection closed by peer");
          }},
         {"ring", [](auto& own, auto&, auto&) { own.source.is_ring = true; }},
+        {"made_for", [](auto& own, auto&, auto& value) { own.members.back().size = std::stoi(value); }},
     };
     return kWords;
 }
