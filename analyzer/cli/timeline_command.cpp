@@ -5,7 +5,6 @@
 #include <optional>
 #include <span>
 
-#include "analyze_timing.h"
 #include "clocks.h"
 #include "commands.h"
 #include "diagnose.h"
@@ -18,6 +17,7 @@
 #include "perfetto_format.h"
 #include "process_timeline.h"
 #include "run.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 namespace {

@@ -6,7 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "analyze_timing.h"
 #include "ended_well.h"
 #include "explain.h"
 #include "finders.h"

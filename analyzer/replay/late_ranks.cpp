@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analyze_timing.h"
 #include "cause_search.h"
 
 namespace titan::analyzer {

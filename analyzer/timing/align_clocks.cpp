@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
-#include <unordered_map>
 
 #include "collective_instances.h"
 
@@ -30,32 +28,15 @@ void group_by_host(const Run& run, Clocks& clocks) {
 
 // Times that one host saw of an instance.
 struct HostObservation {
-    uint32_t host = 0;
     int64_t arrived_ns = std::numeric_limits<int64_t>::min();  // the last of its ranks, or before that
     int64_t first_end_ns = std::numeric_limits<int64_t>::max();
-};
 
-class HostObservations {
-  public:
-    explicit HostObservations(const Clocks& clocks) : clocks_(clocks) {}
-
-    void add(MemberRef member, int64_t arrived_ns, int64_t ended_ns) {
-        const uint32_t host = clocks_.host_of[member.process];
-        const auto [found, inserted] = place_.try_emplace(host, all_.size());
-        if (inserted) {
-            all_.push_back(HostObservation{host});
-        }
-        HostObservation& observation = all_[found->second];
-        observation.arrived_ns = std::max(observation.arrived_ns, arrived_ns);
-        observation.first_end_ns = std::min(observation.first_end_ns, ended_ns);
+    void add(int64_t rank_arrived_ns, int64_t rank_ended_ns) {
+        arrived_ns = std::max(arrived_ns, rank_arrived_ns);
+        first_end_ns = std::min(first_end_ns, rank_ended_ns);
     }
-    const std::vector<HostObservation>& all() const { return all_; }
-
-  private:
-    const Clocks& clocks_;
-    std::vector<HostObservation> all_;
-    std::unordered_map<uint32_t, size_t> place_;
 };
+using HostObservations = std::map<uint32_t, HostObservation>;  // by host
 
 // Comparisons of pairs of hosts. In each communicator all hosts are compared with its first one: all pairs would be too
 // many.
@@ -63,15 +44,10 @@ using Pair = std::pair<uint32_t, uint32_t>;
 using Samples = std::map<Pair, std::vector<ClockSample>>;
 
 // `error_ns`: how far the first ends of two hosts may lie apart; none: half of what the limits leave open.
-void add_samples(const std::vector<HostObservation>& observations, std::optional<double> error_ns, Samples& samples) {
-    if (observations.size() < 2) {
-        return;
-    }
-    const HostObservation& base =
-        *std::min_element(observations.begin(), observations.end(),
-                          [](const HostObservation& a, const HostObservation& b) { return a.host < b.host; });
-    for (const HostObservation& observation : observations) {
-        if (observation.host == base.host) {
+void add_samples(const HostObservations& observations, std::optional<double> error_ns, Samples& samples) {
+    for (const auto& [host, observation] : observations) {
+        const auto& [first, base] = *observations.begin();
+        if (host == first) {
             continue;
         }
         ClockSample sample;
@@ -81,23 +57,22 @@ void add_samples(const std::vector<HostObservation>& observations, std::optional
         sample.most_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.arrived_ns);
         sample.likely_ns = static_cast<double>(observation.first_end_ns) - static_cast<double>(base.first_end_ns);
         sample.likely_error_ns = error_ns.value_or((sample.most_ns - sample.least_ns) / 2);
-        samples[{base.host, observation.host}].push_back(sample);
+        samples[{first, host}].push_back(sample);
     }
 }
 
 void compare(const Run& run, const Clocks& clocks, const CollectiveInstance& instance, Samples& samples) {
-    HostObservations observations(clocks);
+    HostObservations observations;
     int64_t worst_ns = 0;
     for (const Participant& participant : instance.participants) {
         const Arrival& arrival = *participant.arrival;
         // A start is seen late by up to the resolution, an entry is exact; both are before the true arrival then.
         const int64_t known_ns = resolution_ns(run.process(participant.member));
-        observations.add(participant.member, std::max(arrival.entered_ns, arrival.started_ns - known_ns),
-                         arrival.ended_ns);
+        observations[clocks.host_of[participant.member.process]].add(
+            std::max(arrival.entered_ns, arrival.started_ns - known_ns), arrival.ended_ns);
         worst_ns = std::max(worst_ns, known_ns);
     }
-    add_samples(observations.all(), static_cast<double>(transfer_ns(instance)) + static_cast<double>(worst_ns) / 2,
-                samples);
+    add_samples(observations, static_cast<double>(transfer_ns(instance)) + static_cast<double>(worst_ns) / 2, samples);
 }
 
 // All members of a communicator are inside its creation at the same time.
@@ -105,25 +80,14 @@ void compare_creations(const Run& run, const Clocks& clocks, const Communicator&
     if (communicator.origin != OpKind::kCommInit) {
         return;
     }
-    HostObservations observations(clocks);
+    HostObservations observations;
     for (const MemberRef ref : communicator.members) {
         const Member& member = run.member(ref);
         if (member.created_ns > 0 && member.ready_ns > member.created_ns && member.create_result == 0) {
-            observations.add(ref, member.created_ns, member.ready_ns);
+            observations[clocks.host_of[ref.process]].add(member.created_ns, member.ready_ns);
         }
     }
-    add_samples(observations.all(), std::nullopt, samples);
-}
-
-void thin(std::vector<ClockSample>& samples) {
-    const size_t every = (samples.size() + kMaxSamples - 1) / kMaxSamples;
-    if (every > 1) {
-        std::vector<ClockSample> kept;
-        for (size_t i = 0; i < samples.size(); i += every) {
-            kept.push_back(samples[i]);
-        }
-        samples = std::move(kept);
-    }
+    add_samples(observations, std::nullopt, samples);
 }
 
 // The clock of `to` behind the clock of `from`, which is known: offsets, drifts and errors add up. A stretch of one may
@@ -224,7 +188,7 @@ Clocks align_clocks(const Run& run) {
     std::vector<std::vector<Link>> links(clocks.hosts.size());
     for (auto& [pair, of_pair] : samples) {
         const auto observations = static_cast<uint32_t>(of_pair.size());
-        thin(of_pair);
+        thin(of_pair, kMaxSamples);
         std::vector<ClockStretch> stretches = fit_clock(std::move(of_pair));
         if (!stretches.empty()) {
             links[pair.second].push_back({pair.first, reversed(stretches), observations});

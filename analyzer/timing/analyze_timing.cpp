@@ -1,10 +1,5 @@
-#include "analyze_timing.h"
-
 #include "align_clocks.h"
-#include "lateness.h"
-#include "patterns.h"
-#include "sampled_stacks.h"
-#include "slow_part.h"
+#include "timing.h"
 
 namespace titan::analyzer {
 

@@ -28,11 +28,7 @@ std::vector<uint64_t> common_sequences(const Run& run, const Communicator& commu
         }
         i = end;
     }
-    const size_t every = most >= common.size() ? 1 : (common.size() + most - 1) / most;
-    for (size_t i = 0; every > 1 && i * every < common.size(); ++i) {
-        common[i] = common[i * every];
-    }
-    common.resize(every > 1 ? (common.size() + every - 1) / every : common.size());
+    thin(common, most);
     return common;
 }
 

@@ -31,6 +31,16 @@ constexpr bool is_barrier_like(OpKind kind) { return format::class_of(kind) == f
 // Barrier-like ones of one communicator, by sequence number, evenly thinned to `most` or so. They point into the run.
 std::vector<CollectiveInstance> instances_of(const Run& run, const Communicator& communicator, size_t most = SIZE_MAX);
 
+// Leaves every n-th of them, so that there are `most` at most.
+template <typename Value>
+void thin(std::vector<Value>& values, size_t most) {
+    const size_t every = values.size() <= most ? 1 : (values.size() + most - 1) / most;
+    for (size_t i = 1; i * every < values.size(); ++i) {
+        values[i] = values[i * every];
+    }
+    values.resize((values.size() + every - 1) / every);
+}
+
 // How late the times of a process's device may be: methods that poll see an event only at their next look.
 int64_t resolution_ns(const Process& process);
 // Time that the last member to come spent in the instance: the collective's own. 0 where ends are unknown.

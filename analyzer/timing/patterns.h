@@ -35,7 +35,4 @@ inline constexpr double kLongPause = 0.3;
 // Irregular if there are so many costs that are so large.
 LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits);
 
-// The shape of each rank's costs.
-void classify(Timing& timing);
-
 }  // namespace titan::analyzer

@@ -25,7 +25,4 @@ std::string sampled_thread(const Process& process, const SampledStack& stack);
 std::optional<SampledExcess> sampled_excess(const Run& run, const std::vector<int>& ranks,
                                             std::optional<int64_t> from_step);
 
-// Adds to the ranks that are late what their samples tell.
-void find_sampled_parts(const Run& run, Timing& timing);
-
 }  // namespace titan::analyzer

@@ -1,7 +1,5 @@
 // Finds the slow part of a rank's step: how its host spends the steps it is late in, against ranks that do the same
 // work.
-#include "slow_part.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,6 +26,12 @@ struct Against {
 
 using Values = std::map<std::string, double>;
 
+// No parts of the step's time, and not always on record.
+constexpr const char* kGap = "gap";
+constexpr const char* kLaunches = "launches";
+
+bool is_part(const std::string& name) { return name != kGap && name != kLaunches; }
+
 Values parts_of(const Process& process, const StepProfile& step) {
     Values parts;
     parts["copies"] = static_cast<double>(step.copy_ns);
@@ -43,14 +47,13 @@ Values parts_of(const Process& process, const StepProfile& step) {
         busy_ns -= static_cast<double>(span.busy_ns);
     }
     parts["program code outside of spans"] = std::max(0.0, busy_ns);
+    if (step.gap_ns != 0) {
+        parts[kGap] = static_cast<double>(step.gap_ns);
+    }
+    if (step.launches != 0) {
+        parts[kLaunches] = step.launches;
+    }
     return parts;
-}
-
-// Both, as far as they are on record.
-Values gap_and_launches(const Process&, const StepProfile& step) {
-    Values values{{"gap", static_cast<double>(step.gap_ns)}, {"launches", step.launches}};
-    std::erase_if(values, [](const auto& value) { return value.second == 0; });
-    return values;
 }
 
 bool is_program_code(const std::string& part) { return part.starts_with("span") || part.starts_with("program"); }
@@ -75,14 +78,11 @@ class SlowPart {
             return;
         }
         const double host_share = host_part();
-        std::map<std::string, Against> parts;
-        if (axis_.steps) {
-            parts = compare(parts_of, true);
-        }
+        const std::map<std::string, Against> parts = axis_.steps ? compare() : std::map<std::string, Against>();
         const Against* worst = nullptr;
         std::string name;
         for (const auto& [part, ns] : parts) {
-            if (ns.excess >= kLeastShareNamed * rank_.shape.typical_ns &&
+            if (is_part(part) && ns.excess >= kLeastShareNamed * rank_.shape.typical_ns &&
                 (worst == nullptr || ns.excess > worst->excess)) {
                 worst = &ns;
                 name = part;
@@ -94,7 +94,7 @@ class SlowPart {
                                             is_program_code(name) || name.starts_with("sync") ? "takes" : "take",
                                             time(worst->own), time(worst->peers), counted(peers_.size(), "peer")));
             if (is_program_code(name)) {
-                explain_host();
+                explain_host(parts);
             }
             return;
         }
@@ -151,9 +151,8 @@ class SlowPart {
         return {median_of(std::move(excess)), median_of(own), median_of(peers)};
     }
 
-    // What it has of each value in the steps in which it is late, of those on record, against its peers.
-    std::map<std::string, Against> compare(Values (*values_of)(const Process&, const StepProfile&),
-                                           bool absent_is_zero) const {
+    // What it has of each part in the steps in which it is late, of those on record, against its peers.
+    std::map<std::string, Against> compare() const {
         std::map<std::string, std::vector<double>> own, of_peers;
         for (const size_t key : struck()) {
             const StepProfile* const step = process_.profile_of(axis_.keys[key]);
@@ -162,14 +161,14 @@ class SlowPart {
             for (const Process* const peer : peers_) {
                 if (const StepProfile* const of_peer = peer->profile_of(axis_.keys[key])) {
                     ++peers;
-                    for (const auto& [name, value] : values_of(*peer, *of_peer)) {
+                    for (const auto& [name, value] : parts_of(*peer, *of_peer)) {
                         here[name].push_back(value);
                     }
                 }
             }
-            for (const auto& [name, value] : step == nullptr ? Values() : values_of(process_, *step)) {
+            for (const auto& [name, value] : step == nullptr ? Values() : parts_of(process_, *step)) {
                 std::vector<double>& of_part = here[name];
-                of_part.resize(absent_is_zero ? peers : of_part.size(), 0);
+                of_part.resize(is_part(name) ? peers : of_part.size(), 0);
                 if (!of_part.empty()) {
                     own[name].push_back(value);
                     of_peers[name].push_back(median_of(of_part));
@@ -184,14 +183,13 @@ class SlowPart {
     }
 
     // Program code is slow in one piece, or by launching more, or all over.
-    void explain_host() {
-        std::map<std::string, Against> compared = compare(gap_and_launches, false);
-        const Against gap = compared["gap"];
+    void explain_host(const std::map<std::string, Against>& compared) {
+        const Against gap = compared.contains(kGap) ? compared.at(kGap) : Against();
         if (gap.excess >= kLeastShareNamed * rank_.shape.typical_ns) {
             rank_.why.push_back(fmt::format("in one piece: {} without a call to CUDA or NCCL, {} with its peers",
                                             time(gap.own), time(gap.peers)));
         }
-        const Against launches = compared["launches"];
+        const Against launches = compared.contains(kLaunches) ? compared.at(kLaunches) : Against();
         if (launches.excess >= kMoreLaunches * launches.peers && launches.excess > 0) {
             rank_.why.push_back(fmt::format("it hands its GPU {:.0f} pieces of work in such a step, its peers {:.0f}",
                                             launches.own, launches.peers));

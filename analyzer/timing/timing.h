@@ -1,5 +1,4 @@
-// Late ranks, what that costs, since when and why, as values.
-// analyze_timing.h fills them.
+// Late ranks, what that costs, since when and why.
 #pragma once
 
 #include <algorithm>
@@ -68,6 +67,18 @@ struct Timing {
     std::vector<TimeAxis> axes;     // [0] is that of the steps
     std::vector<RankTiming> ranks;  // sorted by rank
 };
+
+Timing analyze_timing(const Run& run);
+
+// The parts of it, one after another. The lateness of each rank against its peers in the collectives that they share:
+// axes and ranks, but for shapes and parts.
+void find_lateness(const Run& run, Timing& timing);
+// The shape of each rank's costs.
+void classify(Timing& timing);
+// The part of its step that makes a rank late; only of ranks with a pattern, like the following.
+void find_slow_parts(const Run& run, Timing& timing);
+// Adds what their sampled stacks tell.
+void find_sampled_parts(const Run& run, Timing& timing);
 
 inline bool any_late(const Timing& timing) {
     return std::any_of(timing.ranks.begin(), timing.ranks.end(),

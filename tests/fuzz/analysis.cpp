@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "analyze_timing.h"
 #include "decode_process.h"
 #include "diagnose.h"
 #include "digests.h"
@@ -22,6 +21,7 @@
 #include "slow_causes.h"
 #include "stacks_report.h"
 #include "straggler_report.h"
+#include "timing.h"
 
 namespace titan::fuzz {
 namespace {

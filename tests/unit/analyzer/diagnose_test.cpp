@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include "analyze_timing.h"
 #include "evidence.h"
 #include "expected.h"
 #include "finders.h"
@@ -14,6 +13,7 @@
 #include "report.h"
 #include "says.h"
 #include "steps.h"
+#include "timing.h"
 #include "timing_job.h"
 #include "uncertainty.h"
 

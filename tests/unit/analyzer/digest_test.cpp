@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "analyze_timing.h"
 #include "diagnose.h"
 #include "digests.h"
 #include "formats/container/digest_file.h"
@@ -18,6 +17,7 @@
 #include "says.h"
 #include "slow_causes.h"
 #include "temporary_directory.h"
+#include "timing.h"
 #include "timing_job.h"
 
 using namespace titan::test;

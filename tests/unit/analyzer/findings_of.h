@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "analyze_timing.h"
 #include "finding.h"
 #include "steps.h"
+#include "timing.h"
 
 namespace titan::test {
 

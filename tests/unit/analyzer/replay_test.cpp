@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <random>
 
-#include "analyze_timing.h"
 #include "correlation.h"
 #include "diagnose.h"
 #include "replay.h"
@@ -12,6 +11,7 @@
 #include "same_work.h"
 #include "slow_causes.h"
 #include "timed_files.h"
+#include "timing.h"
 #include "timing_draw.h"
 
 namespace {

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "analyze_timing.h"
 #include "diagnose.h"
 #include "diagnosis_document.h"
 #include "evidence.h"
@@ -21,6 +20,7 @@
 #include "show_filter.h"
 #include "stacks_report.h"
 #include "straggler_report.h"
+#include "timing.h"
 
 using namespace titan;
 using namespace titan::test;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analyze_timing.h"
 #include "slow_causes.h"
 #include "step_graph.h"
+#include "timing.h"
 #include "timing_job.h"
 
 namespace {

@@ -1,7 +1,6 @@
 // Stragglers in timed Flight Recorder files: who waits least.
 #include <doctest/doctest.h>
 
-#include "analyze_timing.h"
 #include "findings_of.h"
 #include "steps.h"
 #include "timed_files.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "align_clocks.h"
-#include "analyze_timing.h"
 #include "bandwidth.h"
 #include "findings_of.h"
 #include "long_steps.h"
@@ -13,6 +12,7 @@
 #include "patterns.h"
 #include "slow_causes.h"
 #include "steps.h"
+#include "timing.h"
 #include "timing_draw.h"
 
 namespace {
