@@ -100,10 +100,10 @@ class OtherJobs {
     void for_each_outside(const Visit& visit) const {
         const StepGraph& graph = search_.graph;
         for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
-            for (uint32_t p = graph.piece_begin[n]; p < graph.piece_begin[n + 1]; ++p) {
-                const auto found = graph.outside.find(graph.pieces[p] & ~StepGraph::kDoesNotWait);
+            for (const uint32_t meeting : graph.meetings_of(n)) {
+                const auto found = graph.outside.find(meeting & ~StepGraph::kDoesNotWait);
                 if (found != graph.outside.end()) {
-                    visit(n, graph.routes[graph.meeting_route[found->first]].is_pair(), found->second);
+                    visit(n, graph.route_of(meeting).is_pair(), found->second);
                 }
             }
         }

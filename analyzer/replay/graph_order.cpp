@@ -53,8 +53,7 @@ class NodeOrder {
     }
 
     uint32_t unmet(uint32_t node) const {
-        for (uint32_t p = graph_.piece_begin[node]; p < graph_.piece_begin[node + 1]; ++p) {
-            const uint32_t meeting = graph_.pieces[p];
+        for (const uint32_t meeting : graph_.meetings_of(node)) {
             if ((meeting & StepGraph::kDoesNotWait) == 0 && arrived_[meeting] < graph_.meeting_size[meeting]) {
                 return meeting;
             }
@@ -64,8 +63,8 @@ class NodeOrder {
 
     void arrive(uint32_t node) {
         graph_.order.push_back(node);
-        for (uint32_t p = graph_.piece_begin[node]; p < graph_.piece_begin[node + 1]; ++p) {
-            const uint32_t meeting = graph_.pieces[p] & ~StepGraph::kDoesNotWait;
+        for (const uint32_t piece : graph_.meetings_of(node)) {
+            const uint32_t meeting = piece & ~StepGraph::kDoesNotWait;
             if (++arrived_[meeting] == graph_.meeting_size[meeting]) {
                 ready_.insert(ready_.end(), waiting_[meeting].begin(), waiting_[meeting].end());
                 waiting_[meeting] = {};

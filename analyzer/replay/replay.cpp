@@ -23,9 +23,9 @@ class Player {
     double end_of(uint32_t node) {
         if (ended_ns_[node] == kNotKnown) {
             double last_ns = arrived_ns_[node];
-            for (uint32_t p = graph_.piece_begin[node]; p < graph_.piece_begin[node + 1]; ++p) {
-                if ((graph_.pieces[p] & StepGraph::kDoesNotWait) == 0) {
-                    last_ns = std::max(last_ns, together_ns_[graph_.pieces[p]]);
+            for (const uint32_t meeting : graph_.meetings_of(node)) {
+                if ((meeting & StepGraph::kDoesNotWait) == 0) {
+                    last_ns = std::max(last_ns, together_ns_[meeting]);
                 }
             }
             ended_ns_[node] = std::max(arrived_ns_[node], last_ns + static_cast<double>(durations_.run_ns[node]));
@@ -48,8 +48,8 @@ class Player {
         if (!node.after_both && node.after != kNoIndex) {
             arrived_ns_[n] = std::max(arrived_ns_[n], end_of(node.after));
         }
-        for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {
-            double& last_ns = together_ns_[graph_.pieces[p] & ~StepGraph::kDoesNotWait];
+        for (const uint32_t meeting : graph_.meetings_of(n)) {
+            double& last_ns = together_ns_[meeting & ~StepGraph::kDoesNotWait];
             last_ns = std::max(last_ns, arrived_ns_[n]);
         }
     }

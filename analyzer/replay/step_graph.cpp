@@ -10,13 +10,11 @@
 
 #include "base/hash.h"
 #include "collective_instances.h"
-#include "graph_order.h"
 #include "group_words.h"
 #include "host/words.h"
 #include "meetings.h"
-#include "node_chains.h"
+#include "node_times.h"
 #include "same_work.h"
-#include "stream_chains.h"
 #include "unseen_launches.h"
 #include "whole_steps.h"
 
@@ -30,8 +28,6 @@ constexpr double kFilledInShare = 0.02;     // of a step, likewise
 constexpr double kWatched = 0.95;           // share of a step's calls that were seen to end
 constexpr size_t kLeastWatched = 8;         // steps
 constexpr double kMostlyWatched = 0.5;      // share of all steps: so many in a row are enough by themselves
-constexpr double kGoodClockNs = 3e6;        // bound of an aligned clock
-constexpr int64_t kLooksBehind = 2;         // a GPU that comes so many looks behind the call keeps up with its host
 
 class GraphBuilder {
   public:
@@ -50,7 +46,6 @@ class GraphBuilder {
         }
         graph_.by_streams &= !one_has_other_work(orders_, roles);
         for (const uint32_t process : graph_.processes) {
-            clocks_are_good_ &= clocks_.aligned(process) && clocks_.bound_ns(process) <= kGoodClockNs;
             graph_.begin.push_back(static_cast<uint32_t>(raw_.size()));
             graph_.known_ns.push_back(resolution_ns(run_.processes[process]));
             add_process(process);
@@ -60,7 +55,7 @@ class GraphBuilder {
         if (!fill_nodes()) {
             return std::move(graph_);
         }
-        put_in_order();
+        last_ = fill_times(run_, clocks_, raw_, came_, graph_);
         for (const uint32_t process : outside_) {
             add_outside(process);
         }
@@ -124,23 +119,19 @@ class GraphBuilder {
                                           counted(graph_.ranks(), "rank"), kLeastSteps);
             return false;
         }
-        if (!without.empty()) {
-            graph_.missing.push_back(
-                ranks_text(without) + (without.size() == 1 ? " has" : " have") +
-                " no whole steps on record: what others wait for there counts as time of the calls");
-        }
-        if (!unmarked.empty()) {
-            graph_.missing.push_back(ranks_text(unmarked) + (unmarked.size() == 1 ? " marks" : " mark") +
-                                     " no steps, others do: what these wait for there counts as time of the calls");
-        }
-        if (!run_.missing_ranks.empty()) {
-            graph_.missing.push_back(ranks_text(run_.missing_ranks) +
-                                     (run_.missing_ranks.size() == 1 ? " has" : " have") +
-                                     " no record: what others wait for there counts as time of the calls");
-        }
+        say_missing(without, "has no whole steps on record", "have no whole steps on record");
+        say_missing(unmarked, "marks no steps, others do", "mark no steps, others do");
+        say_missing(run_.missing_ranks, "has no record", "have no record");
         choose_watched_steps();
-        measure_steps();
+        measure_steps(run_, graph_);
         return true;
+    }
+
+    void say_missing(const std::vector<int>& ranks, std::string_view of_one, std::string_view of_several) {
+        if (!ranks.empty()) {
+            graph_.missing.push_back(fmt::format("{} {}: what others wait for there counts as time of the calls",
+                                                 ranks_text(ranks), ranks.size() == 1 ? of_one : of_several));
+        }
     }
 
     // A recorder that keeps to a budget may watch the GPU less in the first steps, or for a while: steps in a row in
@@ -183,21 +174,6 @@ class GraphBuilder {
         graph_.first_step += static_cast<int32_t>(begin);
         graph_.steps = most;
         graph_.sample = 1;
-    }
-
-    void measure_steps() {
-        const int32_t last = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
-        double sum_ns = 0;
-        size_t known = 0;
-        for (const uint32_t p : graph_.processes) {
-            const StepProfile* begin = run_.processes[p].profile_of(graph_.first_step);
-            const StepProfile* end = run_.processes[p].profile_of(last);
-            if (begin != nullptr && end != nullptr && end->end_ns > begin->begin_ns) {
-                sum_ns += static_cast<double>(end->end_ns - begin->begin_ns) / graph_.steps;
-                ++known;
-            }
-        }
-        graph_.step_ns = known == 0 ? 0 : sum_ns / static_cast<double>(known);
     }
 
     // From the end of one step's calls on the GPU to that of another's: marks of a host that runs ahead, and waits for
@@ -352,8 +328,8 @@ class GraphBuilder {
             if (meeting != kNoIndex) {
                 const int64_t after_ns = times.started == kNoIndex ? 0 : int64_t{times.started} * CallTimes::kUnitNs;
                 const auto arrived_ns =
-                    static_cast<double>(clocks_.common_ns(index, entered_ns + after_ns) - origin_ns_);
-                const double late_ns = arrived_ns - last_ns_[meeting];
+                    static_cast<double>(clocks_.common_ns(index, entered_ns + after_ns) - last_.origin_ns);
+                const double late_ns = arrived_ns - last_.since_origin_ns[meeting];
                 graph_.outside[meeting].push_back(
                     {index, late_ns, loads_code(process, entered_ns - static_cast<int64_t>(late_ns), entered_ns)});
             }
@@ -417,149 +393,7 @@ class GraphBuilder {
         } else {
             chain_nodes(raw_, came_, graph_);
         }
-        fill_own_times();
-        fill_run_times();
         return true;
-    }
-
-    double common_ns(size_t r, int64_t time_ns) const {
-        return static_cast<double>(clocks_.common_ns(graph_.processes[r], time_ns) - origin_ns_);
-    }
-
-    void fill_own_times() {
-        const int32_t last_step = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
-        std::vector<int64_t> began_ns;
-        origin_ns_ = INT64_MAX;
-        for (const uint32_t p : graph_.processes) {
-            const StepProfile* const first = run_.processes[p].profile_of(graph_.first_step);
-            began_ns.push_back(
-                first == nullptr ? 0 : std::max(first->begin_ns, ended_before_ns(run_.processes[p], *first)));
-            origin_ns_ = std::min(origin_ns_, clocks_.common_ns(p, began_ns.back()));
-        }
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            graph_.began_ns.push_back(common_ns(r, began_ns[r]));
-            const StepProfile* const last = run_.processes[graph_.processes[r]].profile_of(last_step);
-            const bool any = graph_.last[r] != kNoIndex;
-            const int64_t ended_ns =
-                !any ? 0 : std::max(raw_[graph_.last[r]].ended_ns, raw_[graph_.last[r]].arrived_ns);
-            graph_.tail_ns.push_back(
-                last == nullptr || !any ? 0 : static_cast<double>(std::max<int64_t>(0, last->end_ns - ended_ns)));
-            graph_.carried_ns.resize((r + 1) * graph_.steps, 0);
-            graph_.carried_ns.back() = static_cast<float>(graph_.tail_ns.back());
-            const std::vector<int64_t> first_ns = first_calls_ns(r);
-            for (const uint32_t n : came_[r]) {
-                StepNode& node = graph_.nodes[n];
-                const uint32_t before = node.before;
-                int64_t since_ns = before == kNoIndex ? began_ns[r]
-                                   : node.after_end   ? raw_[before].ended_ns
-                                                      : raw_[before].arrived_ns;
-                if (node.after_both && node.after != kNoIndex) {
-                    since_ns = std::max(since_ns, raw_[node.after].ended_ns);
-                }
-                node.own_ns = static_cast<float>(raw_[n].arrived_ns - since_ns);  // below 0: seen late
-                const int64_t behind_ns = raw_[n].entered_ns - since_ns;
-                node.behind_ns = std::clamp(static_cast<float>(behind_ns), 0.0F, std::max(0.0F, node.own_ns));
-                node.host_late = behind_ns > 0 && behind_ns > (raw_[n].arrived_ns - since_ns) / 2;
-                node.keeps_up = raw_[n].arrived_ns - raw_[n].entered_ns <= kLooksBehind * graph_.known_ns[r];
-                if (node.behind_ns > 0 && node.step != 0 && raw_[n].entered_ns <= first_ns[node.step]) {
-                    note_carried(r, raw_[n], since_ns);
-                }
-            }
-        }
-    }
-
-    // By step: when the host made its first call.
-    std::vector<int64_t> first_calls_ns(size_t r) const {
-        std::vector<int64_t> first_ns(graph_.steps, INT64_MAX);
-        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-            if (raw_[n].is_call()) {
-                int64_t& ns = first_ns[graph_.nodes[n].step];
-                ns = std::min(ns, raw_[n].entered_ns);
-            }
-        }
-        return first_ns;
-    }
-
-    // The part of the host's time before a step's first call that belongs to the step before. `first`: that call, or
-    // the work before it on its stream, which is as late.
-    void note_carried(size_t r, const RawNode& first, int64_t since_ns) {
-        const StepProfile* const before =
-            run_.processes[graph_.processes[r]].profile_of(graph_.first_step + static_cast<int32_t>(first.step) - 1);
-        if (before != nullptr) {
-            const int64_t until_ns = std::min(before->end_ns, first.entered_ns);
-            float& carried_ns = graph_.carried_ns[r * graph_.steps + first.step - 1];
-            carried_ns = std::max(carried_ns, static_cast<float>(until_ns - since_ns));
-        }
-    }
-
-    // Run time of a lone collective: its last member's; of others: the time after the last arrival.
-    void fill_run_times() {
-        const size_t meetings = graph_.meeting_size.size();
-        std::vector<double> least_ns(meetings, 1e300);
-        last_ns_.assign(meetings, -1e300);
-        for_each_piece([&](size_t r, uint32_t n, uint32_t, uint32_t meeting) {
-            last_ns_[meeting] = std::max(last_ns_[meeting], common_ns(r, raw_[n].arrived_ns));
-            if (raw_[n].ended_ns != 0) {
-                const auto took_ns = static_cast<double>(raw_[n].ended_ns - raw_[n].arrived_ns);
-                least_ns[meeting] = std::min(least_ns[meeting], took_ns);
-            }
-        });
-        for_each_piece([&](size_t r, uint32_t n, uint32_t piece, uint32_t meeting) {
-            const Process& process = run_.processes[graph_.processes[r]];
-            const StepRoute& route = graph_.routes[graph_.meeting_route[meeting]];
-            const bool sends = route.is_pair() && process.members[raw_[n].row].rank == route.from;
-            const auto known_ns = static_cast<double>(graph_.known_ns[r]);
-            if (sends && raw_[n].ended_ns != 0 && common_ns(r, raw_[n].ended_ns) + known_ns < last_ns_[meeting]) {
-                graph_.pieces[piece] |= StepGraph::kDoesNotWait;
-            }
-        });
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-                const uint32_t first = graph_.piece_begin[n];
-                const uint32_t count = graph_.piece_begin[n + 1] - first;
-                if (raw_[n].ended_ns == 0) {
-                    continue;
-                }
-                const auto took_ns = static_cast<double>(raw_[n].ended_ns - raw_[n].arrived_ns);
-                double ran_ns = took_ns;
-                if (count == 1 && !is_pair(graph_.pieces[first] & ~StepGraph::kDoesNotWait) && !clocks_are_good_) {
-                    ran_ns = least_ns[graph_.pieces[first]];
-                } else {
-                    double together_ns = common_ns(r, raw_[n].arrived_ns);
-                    for (uint32_t p = first; p < first + count; ++p) {
-                        if ((graph_.pieces[p] & StepGraph::kDoesNotWait) == 0) {
-                            together_ns = std::max(together_ns, last_ns_[graph_.pieces[p]]);
-                        }
-                    }
-                    ran_ns = std::min(common_ns(r, raw_[n].ended_ns) - together_ns, took_ns);
-                }
-                graph_.nodes[n].run_ns = static_cast<float>(ran_ns);
-                graph_.nodes[n].has_end = true;
-            }
-        }
-    }
-
-    bool is_pair(uint32_t meeting) const { return graph_.routes[graph_.meeting_route[meeting]].is_pair(); }
-
-    template <typename Visit>
-    void for_each_piece(const Visit& visit) {
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-                for (uint32_t p = graph_.piece_begin[n]; p < graph_.piece_begin[n + 1]; ++p) {
-                    visit(r, n, p, graph_.pieces[p] & ~StepGraph::kDoesNotWait);
-                }
-            }
-        }
-    }
-
-    void put_in_order() {
-        std::vector<double> arrived_ns(raw_.size(), 0);
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-                arrived_ns[n] = common_ns(r, raw_[n].arrived_ns);
-            }
-        }
-        order_nodes(came_, arrived_ns, graph_);
     }
 
     const Run& run_;
@@ -572,14 +406,27 @@ class GraphBuilder {
     StepOrder order_;                                      // of the process at hand
     uint32_t piece_ = kNoIndex;                            // of the call that comes next
     std::unordered_map<uint64_t, uint32_t> role_numbers_;
-    std::vector<double> last_ns_;              // by meeting: when the last of the graph's ranks came
+    LastArrivals last_;
     std::vector<uint32_t> outside_;            // processes without steps here
     std::vector<std::vector<uint32_t>> came_;  // nodes by rank, as they came
-    int64_t origin_ns_ = 0;
-    bool clocks_are_good_ = true;  // moments on different hosts may be compared
 };
 
 }  // namespace
+
+void measure_steps(const Run& run, StepGraph& graph) {
+    const int32_t last = graph.first_step + static_cast<int32_t>(graph.steps) - 1;
+    double sum_ns = 0;
+    size_t known = 0;
+    for (const uint32_t p : graph.processes) {
+        const StepProfile* begin = run.processes[p].profile_of(graph.first_step);
+        const StepProfile* end = run.processes[p].profile_of(last);
+        if (begin != nullptr && end != nullptr && end->end_ns > begin->begin_ns) {
+            sum_ns += static_cast<double>(end->end_ns - begin->begin_ns) / graph.steps;
+            ++known;
+        }
+    }
+    graph.step_ns = known == 0 ? 0 : sum_ns / static_cast<double>(known);
+}
 
 StepGraph step_graph(const Run& run, const Clocks& clocks) { return GraphBuilder(run, clocks).build(); }
 

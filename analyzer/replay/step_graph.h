@@ -10,14 +10,15 @@
 // that they may be edited and played again (replay.h). No clock is compared where durations tell: who comes last to a
 // collective waits least.
 //
-// Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. What each of
-// them waited for there the records of streams and events tell (stream_chains.h); without these it is taken to be what
-// ended last before it came (node_chains.h).
+// Nodes of a rank follow each other as they came on the GPU, which need not be the order of the program. The records of
+// streams and events tell what each of them waited for there; without these it is taken to be what ended last before it
+// came (node_chains.h).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,22 @@ struct StepGraph {
     size_t rank_of(uint32_t node) const {
         return static_cast<size_t>(std::upper_bound(begin.begin(), begin.end(), node) - begin.begin()) - 1;
     }
+    std::span<uint32_t> meetings_of(uint32_t node) {
+        return std::span(pieces).subspan(piece_begin[node], piece_begin[node + 1] - piece_begin[node]);
+    }
+    std::span<const uint32_t> meetings_of(uint32_t node) const {
+        return std::span(pieces).subspan(piece_begin[node], piece_begin[node + 1] - piece_begin[node]);
+    }
+    const StepRoute& route_of(uint32_t meeting) const { return routes[meeting_route[meeting & ~kDoesNotWait]]; }
+    // Calls visit(rank, node) for all.
+    template <typename Visit>
+    void for_each_node(const Visit& visit) const {
+        for (size_t r = 0; r < ranks(); ++r) {
+            for (uint32_t n = begin[r]; n < begin[r + 1]; ++n) {
+                visit(r, n);
+            }
+        }
+    }
     // Calls visit(first, end) for each step of a rank that has nodes: they are [first, end).
     template <typename Visit>
     void for_each_step(size_t rank, const Visit& visit) const {
@@ -117,6 +134,9 @@ struct StepGraph {
     std::vector<std::string> missing;
     std::string why_none;
 };
+
+// Sets how long a step takes by its marks: the mean over ranks and steps.
+void measure_steps(const Run& run, StepGraph& graph);
 
 // The graph of the steps that all ranks with a record have.
 StepGraph step_graph(const Run& run, const Clocks& clocks);

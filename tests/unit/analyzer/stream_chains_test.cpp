@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "stream_chains.h"
+#include "node_chains.h"
 
 namespace {
 
