@@ -26,19 +26,24 @@ constexpr double kAboveKnown = 2;           // and than what one look at the GPU
 constexpr double kAboveKnownOfMany = 0.1;   // likewise of many, which looks tell more exactly in the mean
 constexpr double kLeastOfMost = 0.1;        // of what the slowest one loses
 constexpr size_t kLeastCalls = 8;
+constexpr double kBelowAll = -1e300;
 constexpr double kStall = 2;  // times a typical call, or the distance between two looks: beyond it a call stalls
 constexpr size_t kLeastSlowSteps = 4;  // where it is compared with its own past
 constexpr double kLeastInOrder = 0.9;  // pairs of a step before and a step since, of which the later one is slower
 
+struct Call {
+    uint32_t node;
+    size_t step;
+    double ran_ns;  // below 0: a look at the GPU showed it to end before another one showed the last rank to come
+};
+
 struct Route {
-    StepRoute of;                // of several meetings between the same two ranks the first one
-    std::vector<double> ran_ns;  // node by node
-    std::vector<uint32_t> nodes;
-    std::vector<size_t> steps;
+    StepRoute of;  // between two ranks the lower one first; the same one twice: its messages with several others
+    uint32_t at_once = 0;  // meetings
+    std::vector<Call> calls;
     std::vector<double> of_step;  // what is typical in each step; in one without calls as in the step before
     double typical_ns = 0;
-    double signed_ns = 0;  // likewise, of run times below 0, too
-    double slow_ns = 0;    // since it is slow
+    double slow_ns = 0;  // since it is slow
     size_t slow_calls = 0;
     double usual_ns = 0;
     size_t first_step = 0;
@@ -53,9 +58,10 @@ class SlowLinks {
 
     void find() {
         collect();
-        std::vector<const Route*> slow;
+        std::vector<Route*> slow;
         for (auto& [like, routes] : likes_) {
             judge(routes, slow);
+            judge_groups(routes, slow);
         }
         if (slow.empty()) {  // all of their like may have become slow at once
             for (auto& [like, routes] : likes_) {
@@ -69,29 +75,21 @@ class SlowLinks {
     }
 
   private:
-    // What a node's meetings run over: communicator, two ranks or -1 (twice the same one: its messages with several
-    // others), meetings at once, operation and size. None where it is not known which of them took long.
-    using Way = std::tuple<uint32_t, int32_t, int32_t, uint32_t, OpKind, uint8_t>;
-
-    std::optional<Way> way_of(uint32_t node) const {
+    // What a node's meetings run over. None where it is not known which of them took long.
+    std::optional<StepRoute> way_of(uint32_t node) const {
         const StepGraph& graph = search_.graph;
-        const uint32_t first = graph.piece_begin[node];
-        const uint32_t end = graph.piece_begin[node + 1];
-        std::optional<Way> way;
-        for (uint32_t p = first; p < end; ++p) {
-            if ((graph.pieces[p] & StepGraph::kDoesNotWait) != 0) {
+        std::optional<StepRoute> way;
+        for (const uint32_t meeting : graph.meetings_of(node)) {
+            if ((meeting & StepGraph::kDoesNotWait) != 0) {
                 return std::nullopt;
             }
-            const StepRoute& of = graph.routes[graph.meeting_route[graph.pieces[p]]];
+            StepRoute of = graph.route_of(meeting);
             // Where others than the graph's ranks meet, too, it may be these that are late.
-            const int32_t members = of.is_pair() ? 2 : search_.run.communicators[of.communicator].size;
-            if (static_cast<int64_t>(graph.meeting_size[graph.pieces[p]]) < members ||
-                graph.outside.contains(graph.pieces[p])) {
+            if (static_cast<int64_t>(graph.meeting_size[meeting]) < members_of(of) || graph.outside.contains(meeting)) {
                 return std::nullopt;
             }
-            const Way own{of.communicator, std::min(of.from, of.to), std::max(of.from, of.to), end - first, of.kind,
-                          of.size_bits};
-            way = !way || *way == own ? own : exchange_of(*way, own);
+            std::tie(of.from, of.to) = std::pair(std::min(of.from, of.to), std::max(of.from, of.to));
+            way = way ? both_ways(*way, of) : of;
             if (!way) {
                 return std::nullopt;
             }
@@ -99,56 +97,66 @@ class SlowLinks {
         return way;
     }
 
-    // Messages of one rank with several others, as in an all-to-all.
-    static std::optional<Way> exchange_of(Way way, const Way& other) {
-        auto& [communicator, low, high, at_once, kind, size_bits] = way;
-        const auto& [other_communicator, other_low, other_high, other_at_once, other_kind, other_bits] = other;
-        if (communicator != other_communicator || low < 0 || other_low < 0) {
+    // The same one, or messages of one rank with several others, as in an all-to-all.
+    static std::optional<StepRoute> both_ways(StepRoute way, const StepRoute& other) {
+        const bool same = way.communicator == other.communicator && way.kind == other.kind;
+        if (same && way.from == other.from && way.to == other.to && way.size_bits == other.size_bits) {
+            return way;
+        }
+        const bool is_low = way.from == other.from || way.from == other.to;
+        if (way.communicator != other.communicator || !way.is_pair() || !other.is_pair() ||
+            (!is_low && way.to != other.from && way.to != other.to)) {
             return std::nullopt;
         }
-        const bool is_low = low == other_low || low == other_high;
-        if (!is_low && high != other_low && high != other_high) {
-            return std::nullopt;
-        }
-        low = high = is_low ? low : high;
-        size_bits = std::max(size_bits, other_bits);
+        way.from = way.to = is_low ? way.from : way.to;
+        way.size_bits = std::max(way.size_bits, other.size_bits);
         return way;
+    }
+
+    int32_t members_of(const StepRoute& of) const {
+        return of.is_exchange() ? 1 : of.is_pair() ? 2 : search_.run.communicators[of.communicator].size;
     }
 
     void collect() {
         const StepGraph& graph = search_.graph;
-        std::map<Way, Route> routes;
+        std::map<std::tuple<uint32_t, int32_t, int32_t, uint32_t, OpKind, uint8_t>, Route> routes;
         for (size_t r = 0; r < graph.ranks(); ++r) {
             search_.for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
                 for (uint32_t n = first; n < end; ++n) {
-                    const std::optional<Way> way = graph.nodes[n].has_end ? way_of(n) : std::nullopt;
-                    if (!way) {
-                        continue;
+                    const std::optional<StepRoute> way = graph.nodes[n].has_end ? way_of(n) : std::nullopt;
+                    if (way) {
+                        const auto at_once = static_cast<uint32_t>(graph.meetings_of(n).size());
+                        Route& route =
+                            routes[{way->communicator, way->from, way->to, at_once, way->kind, way->size_bits}];
+                        route.of = *way;
+                        route.at_once = at_once;
+                        route.calls.push_back({n, step, static_cast<double>(graph.nodes[n].run_ns)});
                     }
-                    Route& route = routes[*way];
-                    route.of = graph.routes[graph.meeting_route[graph.pieces[graph.piece_begin[n]]]];
-                    route.of.from = std::get<1>(*way);
-                    route.of.to = std::get<2>(*way);
-                    route.ran_ns.push_back(std::max(0.0, run_ns(n)));
-                    route.nodes.push_back(n);
-                    route.steps.push_back(step);
                 }
             });
         }
         for (auto& [way, route] : routes) {
-            if (route.ran_ns.size() >= kLeastCalls) {
-                route.typical_ns = typical_of(route.ran_ns);
-                std::vector<double> signed_ns;
-                for (const uint32_t n : route.nodes) {
-                    signed_ns.push_back(run_ns(n));
-                }
-                route.signed_ns = typical_of(signed_ns);
-                route.of_step = by_step(route);
-                const int32_t size = !route.of.is_pair() ? search_.run.communicators[route.of.communicator].size
-                                     : route.of.from != route.of.to ? 2
-                                                                    : 1;
-                likes_[{route.of.kind, route.of.size_bits, size, std::get<3>(way)}].push_back(std::move(route));
+            if (route.calls.size() >= kLeastCalls) {
+                look_at(route);
+                likes_[{route.of.kind, route.of.size_bits, members_of(route.of), route.at_once}].push_back(
+                    std::move(route));
             }
+        }
+    }
+
+    void look_at(Route& route) const {
+        route.typical_ns = typical_in(route, 0, SIZE_MAX);
+        const size_t first = std::min_element(route.calls.begin(), route.calls.end(), [](const Call& a, const Call& b) {
+                                 return a.step < b.step;
+                             })->step;
+        std::vector<std::vector<double>> ran_ns(search_.compared());
+        for (const Call& call : route.calls) {
+            ran_ns[call.step].push_back(std::max(0.0, call.ran_ns));
+        }
+        double before_ns = typical_of(ran_ns[first]);
+        for (const std::vector<double>& here : ran_ns) {
+            before_ns = here.empty() ? before_ns : typical_of(here);
+            route.of_step.push_back(before_ns);
         }
     }
 
@@ -173,28 +181,15 @@ class SlowLinks {
         return std::max(kLeastNs, known_ns_ * std::max(kAboveKnownOfMany, kAboveKnown * std::min(1.0, few)));
     }
 
-    double typical_in(const Route& route, size_t from_step, size_t to_step) const {
+    // Calls that seem to end before they began count as `least_ns`.
+    double typical_in(const Route& route, size_t from_step, size_t to_step, double least_ns = 0) const {
         std::vector<double> ran_ns;
-        for (size_t i = 0; i < route.ran_ns.size(); ++i) {
-            if (route.steps[i] >= from_step && route.steps[i] < to_step) {
-                ran_ns.push_back(route.ran_ns[i]);
+        for (const Call& call : route.calls) {
+            if (call.step >= from_step && call.step < to_step) {
+                ran_ns.push_back(std::max(least_ns, call.ran_ns));
             }
         }
         return typical_of(ran_ns);
-    }
-
-    std::vector<double> by_step(const Route& route) const {
-        std::vector<std::vector<double>> ran_ns(search_.compared());
-        for (size_t i = 0; i < route.ran_ns.size(); ++i) {
-            ran_ns[route.steps[i]].push_back(route.ran_ns[i]);
-        }
-        std::vector<double> typical_ns;
-        double before_ns = typical_of(ran_ns[*std::min_element(route.steps.begin(), route.steps.end())]);
-        for (const std::vector<double>& here : ran_ns) {
-            before_ns = here.empty() ? before_ns : typical_of(here);
-            typical_ns.push_back(before_ns);
-        }
-        return typical_ns;
     }
 
     // The step at which the calls became slow; 0 where they were slow before, too.
@@ -210,7 +205,7 @@ class SlowLinks {
     }
 
     // Beside their like where there are enough of it, else beside their own past.
-    void judge(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
+    void judge(std::vector<Route>& routes, std::vector<Route*>& slow) const {
         std::vector<double> typical_ns;
         for (const Route& route : routes) {
             typical_ns.push_back(route.typical_ns);
@@ -225,49 +220,42 @@ class SlowLinks {
                 slow.push_back(&route);
             }
         }
-        judge_together(routes, slow);
     }
 
     // Where one member of a communicator is slow to exchange, so are all of its exchanges: together they have more
     // calls.
-    void judge_together(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
-        std::map<uint32_t, std::vector<Route*>> exchanges;
-        std::set<uint32_t> told;  // by the exchanges of one member
-        for (const Route* const route : slow) {
-            told.insert(route->of.communicator);
-        }
+    void judge_groups(std::vector<Route>& routes, std::vector<Route*>& slow) const {
+        std::map<uint32_t, std::vector<Route*>> parts;
         for (Route& route : routes) {
             if (route.of.is_exchange()) {
-                exchanges[route.of.communicator].push_back(&route);
+                parts[route.of.communicator].push_back(&route);
             }
         }
-        std::vector<double> means_ns;
-        for (const auto& [communicator, own] : exchanges) {
-            means_ns.push_back(mean_of(own));
-        }
-        const std::optional<double> usual_ns =
-            static_cast<double>(exchanges.size()) > kLeastLike ? median_of(means_ns) : faster_of_two(routes);
-        for (const auto& [communicator, own] : exchanges) {
-            const double mean_ns = mean_of(own);
-            if (!usual_ns || told.contains(communicator) || mean_ns < kTimesLikeExchange * *usual_ns ||
-                mean_ns < *usual_ns + least_ns(own.size() * own.front()->nodes.size())) {
-                continue;
+        std::vector<Route> groups;
+        for (const auto& [communicator, own] : parts) {
+            Route& group = groups.emplace_back();
+            group.of = own.front()->of;
+            for (const Route* const route : own) {
+                group.calls.insert(group.calls.end(), route->calls.begin(), route->calls.end());
             }
-            for (Route* const route : own) {
-                measure(*route, *usual_ns);
-                if (route->slow_ns > *usual_ns) {
+            look_at(group);
+        }
+        std::vector<Route*> slow_groups;
+        if (groups.size() > 1) {
+            judge(groups, slow_groups);
+        }
+        for (const Route* const group : slow_groups) {
+            const uint32_t communicator = group->of.communicator;
+            const bool is_told = std::any_of(slow.begin(), slow.end(), [&](const Route* route) {
+                return route->of.communicator == communicator;  // by the exchanges of one member
+            });
+            for (Route* const route : is_told ? std::vector<Route*>() : parts[communicator]) {
+                measure(*route, group->usual_ns);
+                if (route->slow_ns > route->usual_ns) {
                     slow.push_back(route);
                 }
             }
         }
-    }
-
-    static double mean_of(const std::vector<Route*>& routes) {
-        double sum_ns = 0;
-        for (const Route* const route : routes) {
-            sum_ns += route->typical_ns / static_cast<double>(routes.size());
-        }
-        return sum_ns;
     }
 
     // What is usual on the faster one of two routes, or of two communicators, over as many hosts. Where one member of a
@@ -285,7 +273,7 @@ class SlowLinks {
         return std::min(median_of(sides.begin()->second), median_of(sides.rbegin()->second));
     }
 
-    void judge_by_past(std::vector<Route>& routes, std::vector<const Route*>& slow) const {
+    void judge_by_past(std::vector<Route>& routes, std::vector<Route*>& slow) const {
         for (Route& route : routes) {
             if (is_slow_since(route) && route.first_step + kLeastSlowSteps <= search_.compared() &&
                 route.slow_ns > kTimesLike * typical_in(route, 0, route.first_step)) {
@@ -295,7 +283,7 @@ class SlowLinks {
     }
 
     // Beside the one that costs most, what is a little slower explains nothing.
-    static void keep_those_that_cost(std::vector<const Route*>& slow) {
+    static void keep_those_that_cost(std::vector<Route*>& slow) {
         const auto lost_ns = [](const Route* route) {
             return (route->slow_ns - route->usual_ns) * static_cast<double>(route->slow_calls);
         };
@@ -311,9 +299,9 @@ class SlowLinks {
     void measure(Route& route, double usual_ns) const {
         route.usual_ns = usual_ns;
         route.first_step = onset(route.of_step, usual_ns);
-        route.slow_ns = typical_in(route, route.first_step, search_.compared());
-        route.slow_calls = static_cast<size_t>(std::count_if(route.steps.begin(), route.steps.end(),
-                                                             [&](size_t step) { return step >= route.first_step; }));
+        route.slow_ns = typical_in(route, route.first_step, SIZE_MAX);
+        route.slow_calls = static_cast<size_t>(std::count_if(
+            route.calls.begin(), route.calls.end(), [&](const Call& call) { return call.step >= route.first_step; }));
     }
 
     bool is_slow(Route& route, double usual_ns, double times) const {
@@ -356,7 +344,7 @@ class SlowLinks {
     }
 
     // In all slow routes, and together in none of their like that is not slow.
-    std::set<std::string> common_hosts(const std::vector<const Route*>& slow) const {
+    std::set<std::string> common_hosts(const std::vector<Route*>& slow) const {
         std::set<std::string> common = hosts_of(slow.front()->of);
         for (const Route* route : slow) {
             std::set<std::string> both;
@@ -381,39 +369,46 @@ class SlowLinks {
         return common;
     }
 
-    // The share of its calls' time that is left if they take as long as their like. Looks at a GPU may show a call that
-    // is shorter than they lie apart to end before the last one came. `Route::ran_ns` counts none of these below 0, so
-    // that all such calls seem to take long, and the slow ones not so much longer.
-    double kept_of(const Route& route, const std::vector<const Route*>& slow) const {
-        std::vector<double> like_ns;
-        for (const auto& [like, routes] : likes_) {
-            if (&route >= routes.data() && &route < routes.data() + routes.size()) {
-                for (const Route& other : routes) {
-                    if (std::find(slow.begin(), slow.end(), &other) == slow.end()) {
-                        like_ns.push_back(other.signed_ns);
-                    }
-                }
-            }
-        }
-        std::vector<double> own_ns;
+    // The share of its calls' time that is left if they take as long as their like, of which this is typical. Looks at
+    // a GPU may show a call that is shorter than they lie apart to end before the last one came: that this is
+    // impossible makes all such calls seem to take long, and the slow ones not so much longer.
+    double kept_of(const Route& route, const std::vector<double>& like_ns) const {
         double seen_ns = 0;
-        for (size_t i = 0; i < route.nodes.size(); ++i) {
-            if (route.steps[i] >= route.first_step) {
-                own_ns.push_back(run_ns(route.nodes[i]));
-                seen_ns += route.ran_ns[i];
-            }
+        for (const Call& call : route.calls) {
+            seen_ns += call.step >= route.first_step ? std::max(0.0, call.ran_ns) : 0;
         }
         if (route.is_by_past || like_ns.empty() || seen_ns <= 0) {
             return route.usual_ns / route.slow_ns;
         }
-        const double longer_ns = typical_of(own_ns) - median_of(std::move(like_ns));
-        return std::clamp(1 - longer_ns * static_cast<double>(own_ns.size()) / seen_ns, 0.0, 1.0);
+        const double longer_ns = typical_in(route, route.first_step, SIZE_MAX, kBelowAll) - median_of(like_ns);
+        return std::clamp(1 - longer_ns * static_cast<double>(route.slow_calls) / seen_ns, 0.0, 1.0);
     }
 
-    double run_ns(uint32_t node) const { return static_cast<double>(search_.graph.nodes[node].run_ns); }
-
-    void tell(const std::vector<const Route*>& slow) {
+    Durations without(const std::vector<Route*>& slow) const {
         Durations without = search_.recorded();
+        for (const auto& [like, routes] : likes_) {
+            std::vector<const Route*> slow_ones;
+            std::vector<double> like_ns;
+            for (const Route& route : routes) {
+                if (std::find(slow.begin(), slow.end(), &route) != slow.end()) {
+                    slow_ones.push_back(&route);
+                } else {
+                    like_ns.push_back(typical_in(route, 0, SIZE_MAX, kBelowAll));
+                }
+            }
+            for (const Route* const route : slow_ones) {
+                const double kept = kept_of(*route, like_ns);
+                for (const Call& call : route->calls) {
+                    if (call.step >= route->first_step && call.ran_ns > 0) {
+                        without.run_ns[call.node] *= static_cast<float>(kept);
+                    }
+                }
+            }
+        }
+        return without;
+    }
+
+    void tell(const std::vector<Route*>& slow) {
         SlowCause cause;
         cause.of_class = CauseClass::kSlowLink;
         size_t first = search_.compared();
@@ -421,13 +416,6 @@ class SlowLinks {
         std::set<int> ranks;
         std::set<uint32_t> communicators;
         for (const Route* route : slow) {
-            const double factor = kept_of(*route, slow);
-            for (size_t i = 0; i < route->nodes.size(); ++i) {
-                float& ran_ns = without.run_ns[route->nodes[i]];
-                if (route->steps[i] >= route->first_step && ran_ns > 0) {
-                    ran_ns *= static_cast<float>(factor);
-                }
-            }
             first = std::min(first, route->first_step);
             worst = route->slow_ns - route->usual_ns > worst->slow_ns - worst->usual_ns ? route : worst;
             const StepRoute& of = route->of;
@@ -457,7 +445,7 @@ class SlowLinks {
                            worst->usual_ns,
                            worst->slow_calls};
         }
-        search_.add(std::move(cause), without);
+        search_.add(std::move(cause), without(slow));
     }
 
     CauseSearch& search_;
