@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "cause_search.h"
 #include "host/words.h"
@@ -45,81 +46,66 @@ constexpr double kSmallMost = 0.08;  // what all ranks spend in all steps is no 
 // What is above the usual of all, where that is little; else what is above the least of all; where most of all is, what
 // is above nothing. What follows the last step is none. No step has to allocate, to free or to load code: what all
 // spend in that is above nothing, too.
-double base_of(const CauseSearch& search, const RankSteps& spent_ns, Takes takes) {
-    if (takes == Takes::kAftermath) {
-        return 0;
-    }
+RankSteps above_usual(const CauseSearch& search, const RankSteps& spent_ns, Takes takes) {
     std::vector<double> all;
-    double sum_ns = 0;
     for (size_t r = 0; r < search.ranks(); ++r) {
         for (size_t s = 0; s < search.compared(); ++s) {
             all.push_back(spent_ns.at(r, s));
-            sum_ns += all.back();
         }
     }
-    if (const double usual_ns = median_of(all); usual_ns < kSmallMost * search.step_ns()) {
-        return usual_ns;
-    }
-    const double mean_ns = sum_ns / static_cast<double>(all.size());
+    const double mean_ns = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+    const double usual_ns = median_of(all);
     const double low_ns = quantile_of(std::move(all), 0.02);
-    return low_ns < kOften * mean_ns ? low_ns : 0;
+    const double base_ns = takes == Takes::kAftermath                 ? 0
+                           : usual_ns < kSmallMost * search.step_ns() ? usual_ns
+                           : low_ns < kOften * mean_ns                ? low_ns
+                                                                      : 0;
+    RankSteps above_ns = spent_ns;
+    above_ns.for_each([base_ns](size_t, size_t, double& ns) { ns -= base_ns; });
+    return above_ns;
 }
 
 // The part that delayed the GPU: the rank worked longer than in its other steps, or, where it is the rule, its host was
 // late with its calls, or, as calls that mark it may lie between two launches, the rank worked longer than its peers.
-RankSteps delays_of(const CauseSearch& search, const RankSteps& spent_ns, Takes takes) {
+RankSteps delays_of(const CauseSearch& search, const RankSteps& above_ns, Takes takes) {
     const bool marks = takes == Takes::kAftermath;
-    const double base_ns = base_of(search, spent_ns, takes);
     const RankSteps above_peers_ns = Peers(search, Against::kAlike).excess_of(search.left_ns);
     const double least_ns = (marks ? kStandsOutAsMark : kStandsOut) * search.step_ns();
-    RankSteps delays(search.ranks(), search.steps());
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        std::vector<double> free;
-        for (size_t s = 0; s < search.steps(); ++s) {
-            if (spent_ns.at(r, s) - base_ns < least_ns) {
-                free.push_back(search.left_ns.at(r, s));
-            }
+    RankSteps delays = above_ns;
+    std::vector<std::vector<double>> free(search.ranks());  // the work in steps without it
+    above_ns.for_each([&](size_t r, size_t s, double ns) {
+        if (ns < least_ns) {
+            free[r].push_back(search.left_ns.at(r, s));
         }
-        const bool often = static_cast<double>(free.size()) < kOften * static_cast<double>(search.steps());
-        const double usual_ns = median_of(free);
-        for (size_t s = 0; s < search.steps(); ++s) {
-            const double above_ns = spent_ns.at(r, s) - base_ns;
-            const double longer_ns = search.left_ns.at(r, s) - usual_ns;
-            const double late_ns = marks ? std::max(search.work.host_late_ns.at(r, s), above_peers_ns.at(r, s))
-                                         : search.work.behind_ns.at(r, s);
-            const double delay_ns = often   ? std::min(above_ns, late_ns)
-                                    : marks ? longer_ns
-                                            : std::min(above_ns, longer_ns);
-            delays.at(r, s) = above_ns < least_ns ? 0 : std::max(0.0, delay_ns);
-        }
+    });
+    std::vector<double> usual_ns;
+    for (const std::vector<double>& of_rank : free) {
+        usual_ns.push_back(median_of(of_rank));
     }
+    delays.for_each([&](size_t r, size_t s, double& ns) {
+        const bool often = static_cast<double>(free[r].size()) < kOften * static_cast<double>(search.steps());
+        const double longer_ns = search.left_ns.at(r, s) - usual_ns[r];
+        const double late_ns = marks ? std::max(search.work.host_late_ns.at(r, s), above_peers_ns.at(r, s))
+                                     : search.work.behind_ns.at(r, s);
+        const double delay_ns = often ? std::min(ns, late_ns) : marks ? longer_ns : std::min(ns, longer_ns);
+        ns = ns < least_ns ? 0 : std::max(0.0, delay_ns);
+    });
     return delays;
 }
 
 // The steps of these ranks in which it takes so much that it counts: the most that it can take from them, else 0.
-RankSteps strokes_of(const CauseSearch& search, const RankSteps& spent_ns, const RankSteps& delays_ns, Takes takes) {
-    const double base_ns = base_of(search, spent_ns, takes);
-    const double least_ns = kStandsOutAsMark * search.step_ns();
-    RankSteps strokes(search.ranks(), search.steps());
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        const std::vector<double> own_ns = delays_ns.of_rank(r);
-        const bool is_struck = std::any_of(own_ns.begin(), own_ns.end(), [](double ns) { return ns > 0; });
-        for (size_t s = 0; is_struck && s < search.steps(); ++s) {
-            const double above_ns = spent_ns.at(r, s) - base_ns;
-            if (above_ns < least_ns) {
-                continue;
-            }
-            if (takes == Takes::kItsTime) {
-                strokes.at(r, s) = above_ns;
-            } else {
-                strokes.at(r, s) = kAll;
-            }
-        }
-    }
+RankSteps strokes_of(const CauseSearch& search, const RankSteps& above_ns, const RankSteps& delays_ns, Takes takes) {
+    std::vector<bool> is_struck(search.ranks(), false);
+    delays_ns.for_each([&](size_t r, size_t, double ns) { is_struck[r] = is_struck[r] || ns > 0; });
+    RankSteps strokes = above_ns;
+    strokes.for_each([&](size_t r, size_t, double& ns) {
+        const bool counts = is_struck[r] && ns >= kStandsOutAsMark * search.step_ns();
+        ns = !counts ? 0 : takes == Takes::kItsTime ? ns : kAll;
+    });
     return strokes;
 }
 
-void tell(CauseSearch& search, const HostCause& row, const RankSteps& spent_ns, const RankSteps& delays_ns) {
+void tell(CauseSearch& search, const HostCause& row, const RankSteps& above_ns, const RankSteps& delays_ns) {
     SlowCause cause;
     cause.of_class = row.of_class;
     cause.ranks = search.struck_ranks(delays_ns);
@@ -132,7 +118,7 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& spent_ns, 
     delays_ns.for_each([&](size_t r, size_t s, double ns) {
         if (ns > 0) {
             ++struck;
-            most_ns = std::max(most_ns, spent_ns.at(r, s));
+            most_ns = std::max(most_ns, search.work.of(row.part).at(r, s));
             calls += search.work.memory_calls.at(r, s);
         }
     });
@@ -146,7 +132,7 @@ void tell(CauseSearch& search, const HostCause& row, const RankSteps& spent_ns, 
     }
     const bool by_strokes = search.graph.by_device && search.sees_each_launch();
     search.add(std::move(cause), delays_ns,
-               by_strokes ? search.without_strokes(strokes_of(search, spent_ns, delays_ns, row.takes), delays_ns)
+               by_strokes ? search.without_strokes(strokes_of(search, above_ns, delays_ns, row.takes), delays_ns)
                           : search.without(delays_ns));
 }
 
@@ -159,8 +145,8 @@ bool is_in_most_steps(const RankSteps& delays_ns) {
 
 // Where a few have most of it, what all have a little of is a cause of its own.
 void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_often) {
-    const RankSteps& spent_ns = search.work.of(row.part);
-    RankSteps of_most = delays_of(search, spent_ns, row.takes);
+    const RankSteps above_ns = above_usual(search, search.work.of(row.part), row.takes);
+    RankSteps of_most = delays_of(search, above_ns, row.takes);
     const HowOften found = is_in_most_steps(of_most) ? HowOften::kInMostSteps : HowOften::kSeldom;
     if (of_most.sum() <= 0 || (how_often != HowOften::kAny && how_often != found)) {
         return;
@@ -173,9 +159,9 @@ void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_ofte
             std::swap(ns, of_others.at(r, s));
         }
     });
-    tell(search, row, spent_ns, of_most);
+    tell(search, row, above_ns, of_most);
     if (of_others.sum() > 0) {
-        tell(search, row, spent_ns, of_others);
+        tell(search, row, above_ns, of_others);
     }
 }
 
