@@ -107,10 +107,6 @@ std::vector<std::vector<double>> changes_of(const CauseSearch& search, size_t ra
     for (std::vector<double>& part : parts) {
         std::adjacent_difference(part.begin(), part.end(), part.begin());
         part.erase(part.begin());
-        const double most_ns = 4 * spread_of(part);  // a pause is no length either
-        for (double& ns : part) {
-            ns = std::clamp(ns, -most_ns, most_ns);
-        }
     }
     return parts;
 }

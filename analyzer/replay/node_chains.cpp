@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <unordered_map>
 
 #include "base/hash.h"
 #include "robust.h"
@@ -166,7 +165,6 @@ class StreamChains {
                 }
             }
         }
-        see_waits_of_host(r);
         // What waits for the work had not begun before it ended, and had ended by when its own end is bounded.
         for (uint32_t n = graph_.begin[r + 1]; n-- > graph_.begin[r];) {
             const int64_t by_ns = raw_[n].is_call() ? raw_[n].arrived_ns
@@ -177,27 +175,6 @@ class StreamChains {
                     ends_[work].latest_ns = std::min(ends_[work].latest_ns, by_ns);
                 }
             }
-        }
-    }
-
-    // A host that was ahead of its GPU in the last call of a step, and makes the first call of the next one only when
-    // that had ended, has waited for its GPU: the work behind the last call had ended by then, too. An end is seen up
-    // to a look late.
-    void see_waits_of_host(size_t r) {
-        uint32_t last = kNoIndex;
-        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-            if (!raw_[n].is_call()) {
-                continue;
-            }
-            const bool has_waited = last != kNoIndex && raw_[last].step != raw_[n].step && raw_[last].ended_ns != 0 &&
-                                    raw_[last].entered_ns + kQueuedNs < raw_[last].ended_ns - graph_.known_ns[r] &&
-                                    raw_[n].entered_ns >= raw_[last].ended_ns - graph_.known_ns[r];
-            for (uint32_t work = last + 1; has_waited && work < n; ++work) {
-                if (raw_[work].step == raw_[last].step) {
-                    ends_[work].latest_ns = std::min(ends_[work].latest_ns, raw_[n].entered_ns);
-                }
-            }
-            last = n;
         }
     }
 
@@ -344,7 +321,6 @@ class StreamChains {
     void compare() {
         // A role is a hash of the order, too: what a damaged record makes of it need not be as long.
         std::map<std::pair<uint32_t, size_t>, std::vector<size_t>> by_role;
-        of_kernels_.clear();
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             by_role[{graph_.roles[r], orders_[r]->size()}].push_back(r);
         }
@@ -352,13 +328,6 @@ class StreamChains {
         for (const auto& [role, ranks] : by_role) {
             measure_shares(ranks);
             learn_usual(role.first, ranks);
-        }
-        for (size_t r = 0; r < graph_.ranks(); ++r) {
-            of_kernels_.emplace_back();
-            for (size_t piece = 0; piece < seen_[r].size(); ++piece) {
-                Seen& best = of_kernels_.back()[(*orders_[r])[piece].kernels];
-                best = seen_[r][piece].often > best.often ? seen_[r][piece] : best;
-            }
         }
     }
 
@@ -428,12 +397,9 @@ class StreamChains {
 
     // 0 where nothing tells.
     double usual_ns(size_t r, uint32_t n) const {
-        const Seen own = of_kernels_[r].at((*orders_[r])[raw_[n].piece].kernels);
-        const Seen usual = usual_.at({graph_.roles[r], raw_[n].piece});
-        const bool by_own = is_well_seen(r, own) || own.often >= usual.often;
-        const double took_ns = by_own ? own.mean_ns : usual.mean_ns * shares_[r];
-        const double longer = (by_own ? own : usual).times > 1 ? times_before(r, n) : 1;
-        return longer > 0 ? took_ns * longer : took_ns;
+        const Seen& usual = usual_.at({graph_.roles[r], raw_[n].piece});
+        const double longer = usual.times > 1 ? times_before(r, n) : 1;
+        return usual.mean_ns * shares_[r] * (longer > 0 ? longer : 1);
     }
 
     // It took as long as usual, but calls behind it had come by then.
@@ -504,7 +470,6 @@ class StreamChains {
     std::vector<double> shares_;                                  // by rank: its work beside that of its peers
     std::map<std::pair<uint32_t, uint32_t>, Seen> usual_;         // by role and piece, of a rank of share 1
     std::map<std::pair<uint32_t, uint32_t>, int64_t> at_end_ns_;  // likewise: how long it takes at the end of a step
-    std::vector<std::unordered_map<uint64_t, Seen>> of_kernels_;  // by rank
 };
 
 }  // namespace
