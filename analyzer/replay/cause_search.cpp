@@ -107,23 +107,6 @@ double CauseSearch::excess_ns(size_t rank, uint32_t node) const {
     return static_cast<double>(std::max(0.0F, recorded_.own_ns[node] - (slot < usual.size() ? usual[slot] : 0)));
 }
 
-RankSteps CauseSearch::surplus_ns() const {
-    RankSteps surplus(ranks(), steps());
-    for (size_t r = 0; r < ranks(); ++r) {
-        for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
-            for (uint32_t n = first; n < end; ++n) {
-                surplus.at(r, step) += excess_ns(r, n);
-            }
-        });
-        surplus.at(r, compared()) = std::max(0.0, graph.tail_ns[r]);
-    }
-    surplus.for_each([&](size_t r, size_t s, double& ns) {
-        const double explained_ns = work.work_ns.at(r, s) - left_ns.at(r, s);
-        ns = std::max(0.0, ns - std::max(0.0, explained_ns));
-    });
-    return surplus;
-}
-
 std::vector<int> CauseSearch::all_ranks() const {
     std::vector<int> all;
     for (size_t r = 0; r < ranks(); ++r) {

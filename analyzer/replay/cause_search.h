@@ -52,9 +52,6 @@ class CauseSearch {
     }
     // By how much the node's own time is longer than usual for nodes of its slot, on ranks that do the same.
     double excess_ns(size_t rank, uint32_t node) const;
-    // By how much nodes are longer than usual where they are, without what recognised causes take. A rank that is held
-    // up now and then has such time in each step, though others hide part of it.
-    RankSteps surplus_ns() const;
     // The usual value of each rank over all steps.
     std::vector<double> usual_of_ranks(const RankSteps& values) const;
 

@@ -24,7 +24,6 @@ constexpr double kLeastLike = 2;            // other routes
 constexpr double kLeastNs = 100'000;        // longer than its like
 constexpr double kAboveKnown = 2;           // and than what one look at the GPU resolves, of few calls
 constexpr double kAboveKnownOfMany = 0.1;   // likewise of many, which looks tell more exactly in the mean
-constexpr double kLeastOfMost = 0.1;        // of what the slowest one loses
 constexpr size_t kLeastCalls = 8;
 constexpr double kBelowAll = -1e300;
 constexpr double kStall = 2;  // times a typical call, or the distance between two looks: beyond it a call stalls
@@ -68,7 +67,6 @@ class SlowLinks {
                 judge_by_past(routes, slow);
             }
         }
-        keep_those_that_cost(slow);
         if (!slow.empty()) {
             tell(slow);
         }
@@ -280,18 +278,6 @@ class SlowLinks {
                 slow.push_back(&route);
             }
         }
-    }
-
-    // Beside the one that costs most, what is a little slower explains nothing.
-    static void keep_those_that_cost(std::vector<Route*>& slow) {
-        const auto lost_ns = [](const Route* route) {
-            return (route->slow_ns - route->usual_ns) * static_cast<double>(route->slow_calls);
-        };
-        double most_ns = 0;
-        for (const Route* route : slow) {
-            most_ns = std::max(most_ns, lost_ns(route));
-        }
-        std::erase_if(slow, [&](const Route* route) { return lost_ns(route) < kLeastOfMost * most_ns; });
     }
 
     static double times_like(const Route& route) { return route.of.is_exchange() ? kTimesLikeExchange : kTimesLike; }

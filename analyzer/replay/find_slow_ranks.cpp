@@ -42,7 +42,7 @@ class SlowRanks {
         : search_(search),
           of_hosts_(against == Against::kOtherHosts),
           peers_(search, against),
-          work_ns_(peers_.excess_of(of_hosts_ && !search.graph.by_streams ? search.surplus_ns() : search.left_ns)),
+          work_ns_(peers_.excess_of(search.left_ns)),
           host_late_ns_(peers_.excess_of(search.work.host_late_ns)),
           behind_ns_(peers_.excess_of(search.work.behind_ns)),
           keeps_up_ns_(peers_.excess_of(search.work.keeps_up_ns)),
