@@ -89,6 +89,23 @@ bool is_told_of(const Evidence& evidence, const std::vector<Finding>& findings, 
            });
 }
 
+// Who made the call was at this very place, behind unfinished calls of its own, and went on: what this process waits in
+// on its GPU holds its host neither.
+bool was_passed_here(const Evidence& evidence, const Process& process, const WaitNode& owed) {
+    const Waiter& passer = owed.waiting.front();
+    const Process& peer = evidence.run.process(passer.member);
+    const auto is_last_before = [&](const Process& of, const Entry& call) {
+        return call.row != kNoIndex && of.members[call.row].communicator == owed.communicator &&
+               call.sequence + 1 == owed.sequence;
+    };
+    const auto place = static_cast<size_t>(passer.entry - peer.entries.data());
+    const auto& progress = evidence.graph.orders[passer.member.process].progress;
+    return owed.kind == WaitKind::kCollective && place > 0 && is_last_before(peer, peer.entries[place - 1]) &&
+           is_last_before(process, process.entries.back()) &&
+           std::any_of(progress.begin(), progress.begin() + static_cast<ptrdiff_t>(place),
+                       [](Progress one) { return one == Progress::kUnfinished; });
+}
+
 }  // namespace
 
 void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings) {
@@ -101,8 +118,10 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
     std::set<uint32_t> idle;
     for (uint32_t index = 0; any_hangs(findings) && index < evidence.run.processes.size(); ++index) {
         const Process& process = evidence.run.processes[index];
+        const bool may_be_idle = is_host_unseen(process) && !process.has_ended() && !process.entries.empty();
         // A thread of which no call is left on record may be what the others wait for.
-        if (!is_any_of(process, told) && is_idle(process) && hangs_for_ns(evidence.run, process) <= 0) {
+        if (!is_any_of(process, told) &&
+            (may_be_idle || (is_idle(process) && hangs_for_ns(evidence.run, process) <= 0))) {
             idle.insert(index);
         }
     }
@@ -110,7 +129,8 @@ void add_second_causes(const Evidence& evidence, std::vector<Finding>& findings)
     for (const auto& [index, first] : all_owed) {
         const Process& process = evidence.run.processes[index];
         const WaitNode* owed = &first.node;
-        if (is_told_of(evidence, findings, *owed)) {
+        if (is_told_of(evidence, findings, *owed) ||
+            (is_host_unseen(process) && !was_passed_here(evidence, process, *owed))) {
             continue;
         }
         const int64_t idle_ns = process.now_ns - process.last_activity_ns();
