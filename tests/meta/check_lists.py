@@ -6,7 +6,8 @@ from metalib import LAYERS, run
 
 FINDER = re.compile(r"(?m)^FINDER\((\w+)\)")
 ELSEWHERE = {"musl_library.c": "tests/guest/test_musl.py compiles it",
-             "layout_probe.c": "tests/unit/tracer/python/test_layouts.py compiles it"}
+             "layout_probe.c": "tests/unit/tracer/python/test_layouts.py compiles it",
+             "test_fr_scenarios.py": "tests/e2e/test_export.py runs its tests"}
 WHAT_IF = {".py": "no test runs it, or no wheel has it"}
 
 
