@@ -59,6 +59,7 @@ TEST_CASE("where a call was made: the innermost frame outside PyTorch, and what 
     CHECK(analyzer::call_site(dump, dump.entries.front()) == "train.py:125 in call");
     CHECK(analyzer::call_way(dump, dump.entries.front()) ==
           "train.py:125 in call, from train.py:157 in step, from train.py:186 in main");
+    CHECK(analyzer::shapes_text(dump, dump.entries.front()) == "[[4, 4]] -> [[4, 4]]");
 }
 
 TEST_CASE("names of calls") {
@@ -202,15 +203,6 @@ TEST_CASE("groups whose ranks nobody tells") {
     CHECK(run.communicators[0].name == "default_pg");
     CHECK(run.missing_ranks == std::vector<int>{1});
     CHECK(run.member(run.communicators[0].by_rank[2]).global_rank == 2);
-}
-
-TEST_CASE("the place of a call is the first frame that is not PyTorch's") {
-    const auto dump = dump_of(dump_text(entry("nccl:all_reduce", 1, 0, "completed", R"(, "frames": [
-        {"name": "all_reduce", "filename": "/x/torch/distributed/distributed_c10d.py", "line": 1},
-        {"name": "step", "filename": "/home/me/train.py", "line": 212},
-        {"name": "main", "filename": "/home/me/train.py", "line": 300}])")));
-    CHECK(analyzer::call_site(dump, dump.entries[0]) == "train.py:212 in step");
-    CHECK(analyzer::shapes_text(dump, dump.entries[0]) == "[[4, 4]] -> [[4, 4]]");
 }
 
 constexpr int64_t kNsPerSecond = 1'000'000'000;
