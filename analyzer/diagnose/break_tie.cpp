@@ -41,8 +41,8 @@ Sentence edit_fact(const Run& run, const Edit& edit) {
     };
     return edit.siblings.empty() ? phrase("{} {} where it always called {} after the same calls before",
                                           rank_fact(process.rank), did(), expected)
-                                 : phrase("{} {}, unlike {}, which {} the same part", rank_fact(process.rank), did(),
-                                          ranks_fact(edit.siblings), verb_form(edit.siblings.size(), "plays", "play"));
+                                 : phrase("{} {}, unlike {}, which [plays|play] the same part", rank_fact(process.rank),
+                                          did(), ranks_fact(edit.siblings));
 }
 
 bool break_tie(const Evidence& evidence, const std::vector<uint32_t>& nodes, Finding& finding) {

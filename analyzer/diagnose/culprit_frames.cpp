@@ -169,8 +169,7 @@ bool is_exiting(const Process& process, const ThreadPosition& position) {
 // An error that several ranks end with at once, a timeout of their common wait above all, need not be the fault of the
 // first.
 void note_who_exits_too(const std::vector<int>& exiting, Finding& finding) {
-    finding.evidence.push_back(phrase("{} exiting, too, when {} dumped", ranks_do(exiting, "was", "were"),
-                                      verb_form(exiting.size(), "it", "they")));
+    finding.evidence.push_back(phrase("{} [was|were] exiting, too, when [it|they] dumped", ranks_fact(exiting)));
     std::vector<int> all = finding.ranks;
     all.insert(all.end(), exiting.begin(), exiting.end());
     std::ranges::sort(all);
@@ -204,8 +203,8 @@ void note_where_others_are(const Evidence& evidence, Finding& finding) {
     for (const auto& [place, ranks] : ranks_at) {
         if (shown++ < kShownPlaces) {
             finding.evidence.push_back(
-                nobody_waits ? phrase("{} in {}, not yet waiting for it", ranks_do(ranks, "was", "were"), place)
-                             : phrase("{} for it in {}", ranks_do(ranks, "waits", "wait"), place));
+                nobody_waits ? phrase("{} [was|were] in {}, not yet waiting for it", ranks_fact(ranks), place)
+                             : phrase("{} [waits|wait] for it in {}", ranks_fact(ranks), place));
         }
     }
 }
@@ -248,7 +247,7 @@ void add_positions(const Evidence& evidence, std::vector<Finding>& findings) {
         }
         if (row_of(finding.kind).clue == Clue::place) {
             if (places.size() == 1 && !places.begin()->empty()) {
-                finding.summary += phrase("; {} in {}", ranks_do(finding.ranks, "is", "are"), *places.begin());
+                finding.summary += phrase("; {} [is|are] in {}", ranks_fact(finding.ranks), *places.begin());
             }
             if (!tree) {
                 tree = tree_of_main_threads(evidence.run);

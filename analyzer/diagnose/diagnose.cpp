@@ -137,9 +137,9 @@ void add_closed_communicators(const Evidence& evidence, std::vector<Finding>& fi
                 }
             }
             if (finding.hangs && !named.empty() && !closed.empty()) {
-                finding.evidence.push_back(phrase("{} in {}, whose communicator {} destroyed or aborted",
-                                                  ranks_do(named, "waits", "wait"), node_fact(evidence.run, node),
-                                                  ranks_do(closed, "has", "have")));
+                finding.evidence.push_back(
+                    phrase("{} [waits|wait] in {}, whose communicator {} [has|have] destroyed or aborted",
+                           ranks_fact(named), node_fact(evidence.run, node), ranks_fact(closed)));
             }
         }
     }

@@ -52,7 +52,7 @@ Sentence edits_fact(const Run& run, const std::vector<CallEdit>& edits) {
         }
     }
     if (const std::vector<int> alive = alive_in(edits); !alive.empty()) {
-        facts.push_back(phrase("{} {} on", ranks_fact(alive), verb_form(alive.size(), "goes", "go")));
+        facts.push_back(phrase("{} [goes|go] on", ranks_fact(alive)));
     }
     Sentence sentence;
     for (size_t i = 0; i < std::min(facts.size(), kMostEdits); ++i) {

@@ -106,8 +106,7 @@ Sentence waiters_clause(const Run& run, const WaitNode& node) {
     const std::vector<int> ranks = waiting_ranks(run, node);
     const Sentence length = wait_length(run, node);
     return ranks.empty() ? Sentence()
-                         : phrase("; {} {}{}{}", ranks_fact(run, ranks), verb_form(ranks.size(), "waits", "wait"),
-                                  length.empty() ? "" : " ", length);
+                         : phrase("; {} [waits|wait]{}{}", ranks_fact(run, ranks), length.empty() ? "" : " ", length);
 }
 
 bool is_dead(const Run& run, const Absence& absence) {
@@ -395,10 +394,6 @@ std::vector<int> waiting_ranks(const Run& run, const WaitNode& node) {
     return ranks;
 }
 
-Sentence ranks_do(const std::vector<int>& ranks, std::string_view one, std::string_view many) {
-    return phrase("{} {}", ranks_fact(ranks), ranks.size() == 1 ? one : many);
-}
-
 std::vector<int> absent_ranks(const WaitNode& node) {
     std::vector<int> ranks;
     for (const Absence& absence : node.absent) {
@@ -453,8 +448,7 @@ Sentence waiting_fact(const Run& run, const WaitNode& node) {
     }
     Sentence text;
     for (const WaitingSide& side : waiting_sides(run, node)) {
-        text += phrase("{}{} {} in {}{}", text.empty() ? "" : ", ", ranks_fact(run, side.ranks),
-                       verb_form(side.ranks.size(), "waits", "wait"), side.call,
+        text += phrase("{}{} [waits|wait] in {}{}", text.empty() ? "" : ", ", ranks_fact(run, side.ranks), side.call,
                        side.arguments.empty() ? std::string() : " (" + side.arguments + side.site + ")");
     }
     const Sentence length = wait_length(run, node);
@@ -546,8 +540,8 @@ void explain_stuck(const Run& run, const WaitNode& node, Finding& finding) {
     if (node.kind == WaitKind::kCreation) {
         finding.summary = node.finished.empty()
                               ? phrase("{}, all members, are inside {}, which does not end", ranks_fact(waiting), what)
-                              : phrase("{} inside {}, which does not end there; {} came out of it",
-                                       ranks_do(waiting, "is", "are"), what, ranks_fact(node.finished));
+                              : phrase("{} [is|are] inside {}, which does not end there; {} came out of it",
+                                       ranks_fact(waiting), what, ranks_fact(node.finished));
     } else if (node.finished.empty() && !node.lost && members_started(node, node.waiting.size())) {
         finding.summary =
             phrase("{}, all members, have started {} on the GPU with {}, and it does not finish: fabric or GPU",

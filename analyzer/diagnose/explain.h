@@ -26,8 +26,6 @@ Sentence waiting_fact(const Run& run, const WaitNode& node);
 // record itself shows, "for at least 5.5 s", or nothing.
 Sentence wait_length(const Run& run, const WaitNode& node);
 std::vector<int> waiting_ranks(const Run& run, const WaitNode& node);
-// "rank 3 waits", "ranks 1-2 wait".
-Sentence ranks_do(const std::vector<int>& ranks, std::string_view one, std::string_view many);
 // The ranks that are missing there, as far as their global ranks are known.
 std::vector<int> absent_ranks(const WaitNode& node);
 // "has not called it", "have not called it": why so many members are missing in a call.

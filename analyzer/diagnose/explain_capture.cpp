@@ -45,7 +45,7 @@ void explain_capture(const Run& run, const WaitNode& node, const std::vector<Abs
     const Entry* capture = find_capture(run, node, absences.front());
     const std::string graph = capture == nullptr || capture->graph == 0 ? std::string("a CUDA graph")
                                                                         : fmt::format("graph {}", capture->graph);
-    const Sentence wait = phrase("{} for {}", ranks_do(waiting, "waits", "wait"), duration_fact(longest_wait_ns(node)));
+    const Sentence wait = phrase("{} [waits|wait] for {}", ranks_fact(waiting), duration_fact(longest_wait_ns(node)));
     if (captured.size() > waiting.size() && !waiting.empty()) {
         // The few are called wrong, as everywhere.
         finding.summary = phrase("{} ran {} {} where {} captured it into a graph and did not launch that; {}",

@@ -212,8 +212,7 @@ void explain_blocked(const Run& run, const WaitNode& node, const std::vector<con
                              node_fact(run, node), one ? "its stream" : "their streams",
                              blocker_text(run, *blocked.front(), find_blocker(run, node, *blocked.front())));
     if (!others.empty()) {
-        finding.summary +=
-            phrase("; {} for {}", ranks_do(others, "waits", "wait"), duration_fact(longest_wait_ns(node)));
+        finding.summary += phrase("; {} [waits|wait] for {}", ranks_fact(others), duration_fact(longest_wait_ns(node)));
     }
     if (const Sentence waiting = waiting_fact(run, node); !waiting.empty()) {
         finding.evidence.push_back(waiting);

@@ -370,17 +370,17 @@ void name_the_fewer(const Evidence& evidence, const WaitNode& node, Finding& fin
     }
     const Sentence others = ranks_fact(finding.ranks);
     if (instead->have_left) {
-        finding.summary = phrase("{} in {} alone: {} exited with status 0 without it",
-                                 ranks_do(waiting, "waits", "wait"), node_fact(evidence.run, node), others);
+        finding.summary = phrase("{} [waits|wait] in {} alone: {} exited with status 0 without it", ranks_fact(waiting),
+                                 node_fact(evidence.run, node), others);
         depends_on<Unknown::kEndedBefore>(finding, others);
     } else if (are_fewer) {
-        finding.summary = phrase("{} gone on to {}, while {} wait in {}: {}", ranks_do(waiting, "has", "have"),
+        finding.summary = phrase("{} [has|have] gone on to {}, while {} wait in {}: {}", ranks_fact(waiting),
                                  node_fact(evidence.run, node), others, instead->wait, instead->place);
         // A single one is all that they can wait for.
         doubt<Unknown::kGroupOutside>(finding, waiting.size() > 1, ranks_fact(waiting));
     } else {
-        finding.evidence.push_back(phrase("{} in {} for one of {}", ranks_do(finding.ranks, "waits", "wait"),
-                                          instead->wait, ranks_fact(waiting)));
+        finding.evidence.push_back(
+            phrase("{} [waits|wait] in {} for one of {}", others, instead->wait, ranks_fact(waiting)));
         depends_on<Unknown::kGroupOutside>(finding, ranks_fact(waiting));
     }
     if (are_fewer) {

@@ -131,16 +131,16 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
     Finding finding = evidence.finding_at(pair ? FindingKind::kP2pUnmatched : FindingKind::kRankNotArrived,
                                           node.kind == WaitKind::kPointToPoint ? made : owed);
     const Sentence rank = rank_fact(evidence.rank_of(node.waiting.front().member));
-    const std::vector<int> waiting = waiting_ranks(evidence.run, evidence.node(owed));
-    const std::string_view wait = verb_form(waiting.size(), "waits", "wait");
+    const Sentence waiting = ranks_fact(waiting_ranks(evidence.run, evidence.node(owed)));
     const Sentence call = node_fact(evidence.run, node);
     const Sentence missing = node_fact(evidence.run, evidence.node(owed));
     finding.ranks = {evidence.rank_of(node.waiting.front().member)};
     if (node.kind == WaitKind::kCollective) {
         evidence.show_waits({made, owed}, finding);
         finding.summary = phrase(
-            "{} called {}, where there were only sends and receives before, while {} {} for the same call of it, {}",
-            rank, call, ranks_fact(waiting), wait, missing);
+            "{} called {}, where there were only sends and receives before, while {} [waits|wait] for the same call of "
+            "it, {}",
+            rank, call, waiting, missing);
         depends_on<Unknown::kOtherCommunicator>(finding, rank);
     } else if (node.kind == WaitKind::kPointToPoint) {
         evidence.show_waits({made, owed}, finding);
@@ -148,16 +148,19 @@ Finding finding_of(const Evidence& evidence, uint32_t made, uint32_t owed) {
         const std::string_view before = node.waiting.front().entry->kind == OpKind::kSend ? "sent to" : "received from";
         finding.summary =
             evidence.node(owed).sequence < kUsualCalls
-                ? phrase("{} made {}, which {} does not expect, while {} {} for {}, which is alike but for the peer",
-                         rank, call, peer, ranks_fact(waiting), wait, missing)
-                : phrase("{} made {}, which {} does not expect; in earlier steps it {} {} here, which {} for {}", rank,
-                         call, peer, before, ranks_fact(waiting), wait, missing);
+                ? phrase(
+                      "{} made {}, which {} does not expect, while {} [waits|wait] for {}, which is alike but for the "
+                      "peer",
+                      rank, call, peer, waiting, missing)
+                : phrase(
+                      "{} made {}, which {} does not expect; in earlier steps it {} {} here, which [waits|wait] for {}",
+                      rank, call, peer, before, waiting, missing);
         finding.evidence.push_back(phrase("{} has not made its half, and does what it always did there", peer));
         depends_on<Unknown::kByOwnPast>(finding, rank, "means another peer");
     } else {
         evidence.show_waits({owed, made}, finding);
-        finding.summary = phrase("{} is in {}, which no other rank joins, while {} {} for it in {}", rank, call,
-                                 ranks_fact(waiting), wait, missing);
+        finding.summary = phrase("{} is in {}, which no other rank joins, while {} [waits|wait] for it in {}", rank,
+                                 call, waiting, missing);
         finding.evidence.emplace_back("all other ranks are held in calls of their own, none in that creation");
         depends_on<Unknown::kExpectedToCreate>(finding, rank);
     }

@@ -174,11 +174,10 @@ std::optional<OddHalf> odd_half(const Evidence& evidence, const Edge& edge, uint
 Sentence odd_half_text(const Evidence& evidence, const OddHalf& half, int rank, bool is_late) {
     const WaitNode& node = evidence.node(half.edge->from);
     const Edit* const edit = half.edit;
-    const Sentence like =
-        edit == nullptr || edit->siblings.empty()
-            ? phrase("it {} did before", half.is_extra ? "never" : "always")
-            : phrase("{}, which {} the same part, {}", ranks_fact(edit->siblings),
-                     verb_form(edit->siblings.size(), "plays", "play"), half.is_extra ? "made none" : "did");
+    const Sentence like = edit == nullptr || edit->siblings.empty()
+                              ? phrase("it {} did before", half.is_extra ? "never" : "always")
+                              : phrase("{}, which [plays|play] the same part, {}", ranks_fact(edit->siblings),
+                                       half.is_extra ? "made none" : "did");
     return half.is_extra ? phrase("{} made {} where {}", rank_fact(rank), own_call_fact(evidence.run, node, rank), like)
                          : phrase("{} {} its side of {} {} {}", rank_fact(rank), is_late ? "made" : "did not make",
                                   node_fact(evidence.run, node), is_late ? "later than" : "where", like);
@@ -357,7 +356,7 @@ void choose_culprits(const Evidence& evidence, const std::vector<Edge>& cycle,
         undecided = doubt_pairs(evidence, cycle, deviating, finding);
     } else if (!by_vote && unique && smallest * 2 < all.size()) {
         finding.ranks = fewest;
-        finding.evidence.push_back(phrase("{} the order of the minority", ranks_do(fewest, "has", "have")));
+        finding.evidence.push_back(phrase("{} [has|have] the order of the minority", ranks_fact(fewest)));
     } else if (!by_vote && !deviating.empty() && deviating.size() < all.size()) {
         finding.ranks = deviating;
         doubt_culprits_of_cycle(evidence.run, all, true, finding);

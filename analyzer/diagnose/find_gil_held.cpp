@@ -63,9 +63,10 @@ void find_gil_held(const Evidence& evidence, ToldSoFar& told) {
         std::ranges::transform(missing, std::back_inserter(ranks),
                                [](const Process* process) { return process->rank; });
         finding.victims = ranks;
-        finding.summary = phrase("{} holds the GIL while it waits in {} for {}, which {} for another process in {}",
-                                 rank_fact(holder->rank), node_fact(evidence.run, node), ranks_fact(ranks),
-                                 verb_form(ranks.size(), "waits", "wait"), place_text(first, *working_position(first)));
+        finding.summary =
+            phrase("{} holds the GIL while it waits in {} for {}, which [waits|wait] for another process in {}",
+                   rank_fact(holder->rank), node_fact(evidence.run, node), ranks_fact(ranks),
+                   place_text(first, *working_position(first)));
         finding.evidence.push_back(gil_fact(*holder, *gil_holder(*holder)));
         evidence.show_waits({index}, finding);
         depends_on<Unknown::kPythonAnswer>(finding, rank_fact(holder->rank), ranks_fact(ranks));

@@ -48,9 +48,9 @@ void tell_ring(const Evidence& evidence, ToldSoFar& told, uint32_t index, const 
     finding.ranks.insert(finding.ranks.end(), waiting.begin(), waiting.end());
     sort_unique(finding.ranks);
     finding.waiting = waiting;
-    finding.summary = phrase("{} in {} for {}, which {} for {} in a call that {} made later",
-                             ranks_do(waiting, "waits", "wait"), node_fact(evidence.run, node), ranks_fact(missing),
-                             verb_form(missing.size(), "waits", "wait"), ranks_fact(waiting), ranks_fact(waiting));
+    finding.summary = phrase("{} [waits|wait] in {} for {}, which [waits|wait] for {} in a call that {} made later",
+                             ranks_fact(waiting), node_fact(evidence.run, node), ranks_fact(missing),
+                             ranks_fact(waiting), ranks_fact(waiting));
     depends_on(finding, Unknown::kStreamsOfCalls);
     if (!break_tie(evidence, ring, finding)) {
         finding.confidence = Confidence::kPossible;

@@ -111,19 +111,17 @@ void add_other_deaths(const Evidence& evidence, ToldSoFar& told) {
         const std::string how = count == 1 ? witnessed_end_text(evidence.run, finding.ranks.front()) : std::string();
         sort_unique(finding.ranks);
         const Sentence refusal = failed ? refusal_of_all(evidence.run, finding.ranks) : Sentence();
-        const Sentence who = ranks_do(finding.ranks, "is", "are");
+        const Sentence who = phrase("{} [is|are]", ranks_fact(finding.ranks));
         const std::string witnessed = how.empty() ? how : " (" + how + ")";
-        finding.summary = refusal.empty() ? phrase("{} dead{}; no other rank is known to wait for {} yet", who,
-                                                   witnessed, verb_form(count, "it", "them"))
-                                          : phrase("{} dead: {}, and {} ended with that error{}", who, refusal,
-                                                   verb_form(count, "it", "they"), witnessed);
+        finding.summary = refusal.empty()
+                              ? phrase("{} dead{}; no other rank is known to wait for [it|them] yet", who, witnessed)
+                              : phrase("{} dead: {}, and {} ended with that error{}", who, refusal,
+                                       verb_form(count, "it", "they"), witnessed);
         if (unsure != nullptr) {
             doubt_end(*unsure, finding);
         }
-        doubt<Unknown::kEndedByLauncher>(finding, waited, ranks_fact(finding.ranks),
-                                         verb_form(count, "it was", "they were"));
-        doubt<Unknown::kErrorOfAll>(finding, failed && refusal.empty(), ranks_fact(finding.ranks),
-                                    verb_form(count, "its", "their"));
+        doubt<Unknown::kEndedByLauncher>(finding, waited, ranks_fact(finding.ranks));
+        doubt<Unknown::kErrorOfAll>(finding, failed && refusal.empty(), ranks_fact(finding.ranks));
         told.findings.push_back(std::move(finding));
     }
 }

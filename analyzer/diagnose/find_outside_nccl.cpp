@@ -74,9 +74,8 @@ int64_t may_wait_ns(const Evidence& evidence, const std::vector<const Process*>&
 Sentence stand_text(const Stand& stand, const std::vector<const Process*>& processes) {
     const std::vector<int> ranks = ranks_of(processes);
     const bool over = std::ranges::any_of(processes, [](const Process* process) { return process->is_gone(); });
-    const Sentence in =
-        phrase("{} {} in {}", ranks_fact(ranks),
-               over ? verb_form(ranks.size(), "was", "were") : verb_form(ranks.size(), "is", "are"), stand.place);
+    const Sentence in = over ? phrase("{} [was|were] in {}", ranks_fact(ranks), stand.place)
+                             : phrase("{} [is|are] in {}", ranks_fact(ranks), stand.place);
     return stand.wait.empty() ? in : phrase("{} ({})", in, stand.wait);
 }
 

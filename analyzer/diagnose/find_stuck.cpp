@@ -130,10 +130,9 @@ bool blame_the_unrecorded(const Evidence& evidence, const WaitNode& node, Findin
     finding.kind = FindingKind::kRankNotArrived;
     finding.ranks = partners;
     finding.summary = phrase(
-        "{} left no record, and the others have handed over sends and receives with {} whose end no record shows: {} "
-        "may not have joined; {} for {}",
-        ranks_fact(partners), verb_form(partners.size(), "it", "them"), verb_form(partners.size(), "it", "they"),
-        ranks_do(waiting_ranks(evidence.run, node), "waits", "wait"), node_fact(evidence.run, node));
+        "{} left no record, and the others have handed over sends and receives with [it|them] whose end no record "
+        "shows: [it|they] may not have joined; {} [waits|wait] for {}",
+        ranks_fact(partners), ranks_fact(waiting_ranks(evidence.run, node)), node_fact(evidence.run, node));
     finding.evidence.push_back(waiting_fact(evidence.run, node));
     finding.depends_on(missing_dumps_text(partners, {}), Confidence::kPossible);
     return true;

@@ -28,8 +28,8 @@ void find_unexplained_waits(const Evidence& evidence, ToldSoFar& told) {
     Finding finding = evidence.finding_at(FindingKind::kStuckInFlight, oldest);
     finding.ranks = evidence.ranks_in(nodes);
     evidence.show_waits(nodes, finding);
-    finding.summary = phrase("{} in {} for nearly the whole timeout; the record does not show why",
-                             ranks_do(finding.ranks, "waits", "wait"), node_fact(evidence.run, evidence.node(oldest)));
+    finding.summary = phrase("{} [waits|wait] in {} for nearly the whole timeout; the record does not show why",
+                             ranks_fact(finding.ranks), node_fact(evidence.run, evidence.node(oldest)));
     depends_on(finding, Unknown::kDumpsOfOneTime);
     told.add(std::move(finding), nodes);
 }

@@ -235,10 +235,10 @@ void explain_missing(const StuckRanks& stuck, const Unmatched& unmatched, Findin
     finding.confidence = unmatched.counted && !unmatched.ambiguous ? Confidence::kLikely : Confidence::kPossible;
     finding.ranks = unmatched.missing;
     finding.victims = unmatched.waiting;
-    finding.summary =
-        phrase("{} for {} in kernel {}, which exchanges data with other GPUs; {} not launched its counterpart",
-               ranks_do(unmatched.waiting, "waits", "wait"), duration_fact(finding.waited_ns), first.name,
-               ranks_do(unmatched.missing, "has", "have"));
+    finding.summary = phrase(
+        "{} [waits|wait] for {} in kernel {}, which exchanges data with other GPUs; {} [has|have] not launched "
+        "its counterpart",
+        ranks_fact(unmatched.waiting), duration_fact(finding.waited_ns), first.name, ranks_fact(unmatched.missing));
     size_t in_another = 0;
     for (const int rank : unmatched.missing) {
         if (const auto at = stuck.find(rank); at != stuck.end()) {

@@ -27,8 +27,9 @@ Sentence halted_text(const Halted& halted) {
     Sentence text;
     for (const auto& [halt, ranks] : by_halt) {
         const bool was = halt == Halt::kSilent;
-        text += phrase("{}{} {} {}", text.empty() ? "" : ", ", ranks_fact(ranks),
-                       verb_form(ranks.size(), was ? "was" : "is", was ? "were" : "are"), halt_text(halt));
+        const Sentence who =
+            was ? phrase("{} [was|were]", ranks_fact(ranks)) : phrase("{} [is|are]", ranks_fact(ranks));
+        text += phrase("{}{} {}", text.empty() ? "" : ", ", who, halt_text(halt));
     }
     return text;
 }
@@ -124,11 +125,9 @@ void name_the_halted(const Run& run, Diagnosis& diagnosis) {
     findings.erase(rest, findings.end());
     sort_unique(finding.victims);
     std::erase_if(finding.victims, [&](int rank) { return halted.contains(rank); });
-    const size_t waiting = finding.victims.size();
     finding.summary = halted_text(halted);
-    finding.summary += waiting == 0
-                           ? "; no other rank is known to wait yet"
-                           : phrase("; {} {}", ranks_fact(finding.victims), verb_form(waiting, "waits", "wait"));
+    finding.summary += finding.victims.empty() ? "; no other rank is known to wait yet"
+                                               : phrase("; {} [waits|wait]", ranks_fact(finding.victims));
     findings.push_back(std::move(finding));
 }
 

@@ -75,8 +75,8 @@ Pending pending_in(const Evidence& evidence, uint32_t index) {
         node.absent.empty() ? Sentence("though all members have come") : phrase("for {}", absent_fact(node.absent));
     const Sentence length = wait_length(evidence.run, node);
     pending.summary =
-        phrase("{} {} in {} {}: since {}, {}{}; reported as a hang after {}", ranks_fact(evidence.run, pending.ranks),
-               verb_form(pending.ranks.size(), "waits", "wait"), node_fact(evidence.run, node), for_whom,
+        phrase("{} [waits|wait] in {} {}: since {}, {}{}; reported as a hang after {}",
+               ranks_fact(evidence.run, pending.ranks), node_fact(evidence.run, node), for_whom,
                date_text(pending.since_ns), length.empty() || pending.ranks.size() == 1 ? "" : "the longest ",
                length.empty() ? Sentence("for a time that the files do not show") : length,
                duration_fact(pending.hang_after_ns));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "causes.h"
 #include "expected.h"
@@ -270,18 +269,13 @@ void explain_doubt(const Run& run, const Mismatch& mismatch, Finding& finding) {
             missing, comm_ranks.empty() ? std::string() : "communicator ranks " + rank_list(comm_ranks)));
     }
     if (!not_there.empty()) {
-        depends_on<Unknown::kNotThereYet>(finding, ranks_fact(not_there),
-                                          verb_form(not_there.size(), "it has", "they have"));
+        depends_on<Unknown::kNotThereYet>(finding, ranks_fact(not_there));
     }
-    std::set<uint32_t> told;
     const size_t compared = mismatch.culprits.size() + mismatch.others.size();
-    for (const auto* side : {&mismatch.culprits, &mismatch.others}) {
-        for (const MemberRef ref : *side) {
-            const Process& process = run.process(ref);
-            if (mismatch.undecidable && process.overwritten != 0 && told.empty() && told.insert(ref.process).second) {
-                depends_on<Unknown::kLostHabit>(finding, larger_ring_text(process));
-            }
-        }
+    const auto forgot =
+        std::ranges::find_if(mismatch.culprits, [&](MemberRef ref) { return run.process(ref).overwritten != 0; });
+    if (mismatch.undecidable && forgot != mismatch.culprits.end()) {
+        depends_on<Unknown::kLostHabit>(finding, larger_ring_text(run.process(*forgot)));
     }
     doubt<Unknown::kAsManyMembers>(finding, mismatch.undecidable);
     doubt<Unknown::kFewMembers>(finding, !mismatch.undecidable, compared, verb_form(compared, "is", "are"));

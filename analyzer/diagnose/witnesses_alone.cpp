@@ -174,14 +174,13 @@ std::optional<Finding> absence(const GroupView& view, const Standing& standing, 
         finding.ranks = sorted(standing.silent);
         finding.confidence =
             all_speak && standing.silent.size() < standing.waiting.size() ? Confidence::kLikely : Confidence::kPossible;
-        finding.summary = phrase("{} {} the only {} that {} no timeout: {} {} in {}", ranks_fact(finding.ranks),
-                                 verb_form(finding.ranks.size(), "is", "are"), plural(finding.ranks.size(), "rank"),
-                                 verb_form(finding.ranks.size(), "logs", "log"), waiting, wait, standing.call);
+        finding.summary = phrase("{} [is the only rank that logs|are the only ranks that log] no timeout: {} {} in {}",
+                                 ranks_fact(finding.ranks), waiting, wait, standing.call);
     } else if (!standing.beyond.empty()) {
         finding.ranks = sorted(standing.waiting);
         finding.confidence = Confidence::kPossible;
-        finding.summary = phrase("{} {} in {}, which {} {} behind them", waiting, wait, standing.call,
-                                 ranks_fact(sorted(standing.beyond)), verb_form(standing.beyond.size(), "has", "have"));
+        finding.summary = phrase("{} {} in {}, which {} [has|have] behind them", waiting, wait, standing.call,
+                                 ranks_fact(sorted(standing.beyond)));
     } else {
         return std::nullopt;
     }

@@ -61,6 +61,22 @@ Sentence call_fact(const Run& run, uint32_t communicator, OpKind kind, uint64_t 
 
 namespace sentence_detail {
 
+void add_words(Sentence& sentence, std::string_view words) {
+    const auto named = std::find_if(sentence.parts().rbegin(), sentence.parts().rend(), [](const Sentence::Part& part) {
+        return part.fact && std::holds_alternative<RanksFact>(*part.fact);
+    });
+    const bool one = named != sentence.parts().rend() && std::get<RanksFact>(*named->fact).ranks.size() == 1;
+    std::string chosen;
+    for (size_t open = words.find('['); open != std::string_view::npos; open = words.find('[')) {
+        const size_t bar = std::min(words.find('|', open), words.size());
+        const size_t close = std::min(words.find(']', bar), words.size());
+        chosen += words.substr(0, open);
+        chosen += one ? words.substr(open + 1, bar - open - 1) : words.substr(bar + 1, close - bar - 1);
+        words.remove_prefix(std::min(close + 1, words.size()));
+    }
+    sentence += Sentence(chosen + std::string(words));
+}
+
 Field take_field(std::string_view& pattern) {
     const size_t begin = std::min(pattern.find('{'), pattern.size());
     const size_t end = std::min(pattern.find('}', begin), pattern.size() - 1) + 1;

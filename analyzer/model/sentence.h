@@ -85,6 +85,8 @@ struct Field {
     std::string_view field;
 };
 Field take_field(std::string_view& pattern);
+// Adds words of a pattern. "[waits|wait]" is the form that goes with the number of ranks that are named last before it.
+void add_words(Sentence& sentence, std::string_view words);
 
 template <typename T>
 Sentence words_of(std::string_view field, const T& value) {
@@ -98,21 +100,22 @@ Sentence words_of(std::string_view field, const T& value) {
 template <typename T>
 void add_field(Sentence& sentence, std::string_view& pattern, const T& value) {
     const Field next = take_field(pattern);
-    sentence += Sentence(std::string(next.before));
+    add_words(sentence, next.before);
     sentence += words_of(next.field, value);
 }
 
 }  // namespace sentence_detail
 
 // Like fmt::format, but keeps the facts of arguments that are sentences. Fields take the arguments in order; "{{" is
-// not supported.
+// not supported. Verbs and pronouns agree with the ranks before them: "{} [waits|wait] for {}".
 template <typename... Args>
 [[nodiscard]] Sentence phrase(fmt::format_string<const Args&...> pattern, const Args&... args) {
     const fmt::string_view whole = pattern;
     std::string_view rest(whole.data(), whole.size());
     Sentence sentence;
     (sentence_detail::add_field(sentence, rest, args), ...);
-    return sentence += Sentence(std::string(rest));
+    sentence_detail::add_words(sentence, rest);
+    return sentence;
 }
 
 }  // namespace titan::analyzer

@@ -46,6 +46,16 @@ TEST_CASE("other words for a fact leave it as it is") {
     CHECK_FALSE(sentence == phrase("{} is late", titan::analyzer::rank_fact(3)));
 }
 
+TEST_CASE("words agree with the number of the ranks before them, and those of arguments stay as they are") {
+    const auto wait = [](const std::vector<int>& ranks) {
+        return phrase("{} [waits|wait] for {}, which [runs|run] {}", titan::analyzer::ranks_fact(ranks),
+                      titan::analyzer::rank_fact(7), "[a|b]")
+            .text();
+    };
+    CHECK(wait({3}) == "rank 3 waits for rank 7, which runs [a|b]");
+    CHECK(wait({3, 4}) == "ranks 3-4 wait for rank 7, which runs [a|b]");
+}
+
 TEST_CASE("nothing said is empty") {
     CHECK(Sentence().empty());
     CHECK(Sentence("").empty());
