@@ -102,11 +102,6 @@ std::optional<size_t> Past::usual(size_t i) const {
     return best;
 }
 
-const CallSignature* Past::next() const {
-    const auto expected = usual(size());
-    return expected ? &(*this)[*expected] : nullptr;
-}
-
 std::optional<Edit> Past::edit_at(size_t i) const {
     constexpr size_t kClearly = 3;
     constexpr size_t kFollowed = 2;
@@ -158,7 +153,9 @@ const CallSignature* expected_next(const Process& process) {
     if (process.history.size() == 0) {
         return nullptr;
     }
-    return Past::of_thread(process, process.history.size() - 1).next();
+    const Past past = Past::of_thread(process, process.history.size() - 1);
+    const auto next = past.usual(past.size());
+    return next ? &past[*next] : nullptr;
 }
 
 int32_t step_at(const Process& process, const Member& member, uint64_t sequence) {

@@ -62,8 +62,6 @@ class Past {
     std::optional<size_t> find(uint32_t place) const;
     // The earlier call in the place of this one, or of the next one after the newest.
     std::optional<size_t> usual(size_t i) const;
-    // The earlier call in the place of the next one; null where that tells nothing.
-    const CallSignature* next() const;
     // The edit at this call; none where nothing clearly different is expected. A call that was made there again since
     // has become usual.
     std::optional<Edit> edit_at(size_t i) const;

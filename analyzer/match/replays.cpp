@@ -22,12 +22,17 @@ std::string replay_text(const Entry& entry) {
                             : fmt::format("replay {} of graph {}", entry.replay, entry.graph);
 }
 
+namespace {
+
+// "3rd of 6 collectives in it": the place of a replayed call in its launch, as far as that is recorded.
 std::string place_in_replay(const Process& process, const Entry& entry) {
     // The calls of a launch lie side by side.
     const auto [first, end] = process.history.replays.around(entry.place, process.history.size());
     return end - first == 1 ? std::string("the only collective in it")
                             : fmt::format("{} of {} collectives in it", ordinal(entry.place - first + 1), end - first);
 }
+
+}  // namespace
 
 Sentence replay_that_holds(const Process& process, const Entry& entry, const Sentence& call) {
     return entry.replay == 0

@@ -13,8 +13,6 @@ namespace titan::analyzer {
 std::string ordinal(size_t number);
 // "replay 12 of graph 2"; empty for a call that no graph launch ran. Numbers are the process' own.
 std::string replay_text(const Entry& entry);
-// "3rd of 6 collectives in it": the place of a replayed call in its launch, as far as that is recorded.
-std::string place_in_replay(const Process& process, const Entry& entry);
 // "replay 12 of graph 2, which holds all_reduce #48 on world (3rd of 6 collectives in it)"; empty where it was not
 // replayed.
 Sentence replay_that_holds(const Process& process, const Entry& entry, const Sentence& call);

@@ -134,15 +134,14 @@ class GraphBuilder {
                 entry.state == CallState::kEntered) {
                 continue;
             }
-            Blocked blocked{{process, entry.row}, &entry, placed_.queues[process].ahead_of(index), false, {}};
+            Blocked blocked{{process, entry.row}, &entry, placed_.queues[process].ahead_of(index), {}};
             std::set<uint32_t> nodes;
             for (const uint32_t call : blocked.ahead.calls) {
                 placed_.insert_nodes_before(process, call, nodes);
             }
             nodes.erase(node);
             blocked.held_by.assign(nodes.begin(), nodes.end());
-            blocked.reported = entry.device == DeviceState::kNotReached;
-            if (blocked.reported || !blocked.held_by.empty()) {
+            if (entry.device == DeviceState::kNotReached || !blocked.held_by.empty()) {
                 graph_.nodes[node].blocked.push_back(std::move(blocked));
             }
         }

@@ -80,7 +80,6 @@ struct Blocked {
     MemberRef member;
     const Entry* entry = nullptr;
     Ahead ahead;
-    bool reported = false;          // reported by the device
     std::vector<uint32_t> held_by;  // nodes: the calls ahead
 };
 
