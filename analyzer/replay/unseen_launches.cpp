@@ -22,11 +22,10 @@ struct Knot {
     double ns;        // in this step, likewise
 };
 
-// The usual moments of one rank's steps, since their beginning.
+// The usual moments of one rank's steps, since their beginning: of slot n, 2 n is when it came, 2 n + 1 when it ended.
 struct UsualStep {
     size_t nodes = 0;
-    std::vector<double> arrived_ns;  // by slot
-    std::vector<double> ended_ns;
+    std::vector<double> ns;
 };
 
 class Steps {
@@ -77,8 +76,8 @@ class Steps {
         std::vector<std::vector<double>> later_ns(graph_.steps);  // than usual, all that was seen in a step
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             graph_.for_each_step(r, [&](uint32_t first, uint32_t end) {
-                for_each_seen(r, first, end, [&](double usual_ns, double ns) {
-                    later_ns[graph_.nodes[first].step].push_back(ns - usual_ns);
+                for_each_seen(r, first, end, usual_[r].nodes, [&](size_t moment, double ns) {
+                    later_ns[graph_.nodes[first].step].push_back(ns - usual_[r].ns[moment]);
                 });
             });
         }
@@ -89,19 +88,16 @@ class Steps {
         }
     }
 
-    // Calls visit(usual moment, moment) for what was seen of a step of usual calls, since its beginning.
+    // Calls visit(index in UsualStep, moment since its beginning) for what was seen of a step of so many nodes.
     template <typename Visit>
-    void for_each_seen(size_t r, uint32_t first, uint32_t end, const Visit& visit) const {
-        const UsualStep& usual = usual_[r];
-        for (uint32_t n = first; n < end && end - first == usual.nodes; ++n) {
-            if (unseen_[n]) {
-                continue;
-            }
-            if (raw_[n].arrived_ns != 0) {
-                visit(usual.arrived_ns[n - first], static_cast<double>(raw_[n].arrived_ns - begin_ns(r, n)));
-            }
-            if (raw_[n].ended_ns != 0) {
-                visit(usual.ended_ns[n - first], static_cast<double>(raw_[n].ended_ns - begin_ns(r, n)));
+    void for_each_seen(size_t r, uint32_t first, uint32_t end, size_t nodes, const Visit& visit) const {
+        for (uint32_t n = first; n < end && end - first == nodes; ++n) {
+            size_t moment = 2 * size_t{n - first};
+            for (const int64_t ns : {raw_[n].arrived_ns, raw_[n].ended_ns}) {
+                if (!unseen_[n] && ns != 0) {
+                    visit(moment, static_cast<double>(ns - begin_ns(r, n)));
+                }
+                ++moment;
             }
         }
     }
@@ -115,34 +111,24 @@ class Steps {
         if (most == lengths.end()) {
             return usual;
         }
-        std::vector<std::vector<double>> arrived(most->first), ended(most->first);
+        std::vector<std::vector<double>> seen(2 * most->first);
         std::vector<bool> is_call(most->first, false);
         graph_.for_each_step(r, [&](uint32_t first, uint32_t end) {
             for (uint32_t n = first; n < end && end - first == most->first; ++n) {
                 is_call[n - first] = is_call[n - first] || raw_[n].is_call();
-                if (!unseen_[n] && raw_[n].arrived_ns != 0) {
-                    arrived[n - first].push_back(static_cast<double>(raw_[n].arrived_ns - begin_ns(r, n)));
-                }
-                if (raw_[n].ended_ns != 0) {
-                    ended[n - first].push_back(static_cast<double>(raw_[n].ended_ns - begin_ns(r, n)));
-                }
             }
+            for_each_seen(r, first, end, most->first, [&](size_t moment, double ns) { seen[moment].push_back(ns); });
         });
         for (size_t slot = 0; slot < most->first; ++slot) {
-            if (!is_call[slot]) {
-                usual.arrived_ns.push_back(0);
-                usual.ended_ns.push_back(0);
-                continue;
-            }
-            if (ended[slot].size() < kLeastSamples) {
+            std::vector<double>& ended = seen[2 * slot + 1];
+            if (is_call[slot] && ended.size() < kLeastSamples) {
                 return usual;
             }
             // Short ones are seen to end alone.
-            if (arrived[slot].size() < kLeastSamples) {
-                arrived[slot] = ended[slot];
-            }
-            usual.arrived_ns.push_back(median_of(std::move(arrived[slot])));
-            usual.ended_ns.push_back(std::max(usual.arrived_ns.back(), median_of(std::move(ended[slot]))));
+            std::vector<double>& arrived = seen[2 * slot].size() < kLeastSamples ? ended : seen[2 * slot];
+            const double arrived_ns = is_call[slot] ? median_of(arrived) : 0;
+            usual.ns.push_back(arrived_ns);
+            usual.ns.push_back(is_call[slot] ? std::max(arrived_ns, median_of(std::move(ended))) : 0);
         }
         usual.nodes = most->first;
         return usual;
@@ -161,28 +147,25 @@ class Steps {
             }
             const size_t slot = n - first;
             RawNode& node = raw_[n];
-            const int64_t due_ns = begin_ns(r, n) + static_cast<int64_t>(moment(knots, usual.arrived_ns[slot]));
+            const int64_t due_ns = begin_ns(r, n) + static_cast<int64_t>(moment(knots, usual.ns[2 * slot]));
             node.arrived_ns = std::max(node.entered_ns, due_ns);
             node.ended_ns =
-                std::max(node.arrived_ns, begin_ns(r, n) + static_cast<int64_t>(moment(knots, usual.ended_ns[slot])));
+                std::max(node.arrived_ns, begin_ns(r, n) + static_cast<int64_t>(moment(knots, usual.ns[2 * slot + 1])));
         }
     }
 
     std::vector<Knot> knots_of(size_t r, uint32_t first) const {
         std::vector<Knot> knots{{0, 0}};
-        for_each_seen(r, first, first + static_cast<uint32_t>(usual_[r].nodes), [&](double usual_ns, double ns) {
-            knots.push_back({usual_ns, ns});
+        const size_t nodes = usual_[r].nodes;
+        for_each_seen(r, first, first + static_cast<uint32_t>(nodes), nodes, [&](size_t moment, double ns) {
+            knots.push_back({usual_[r].ns[moment], ns});
         });
-        sort(knots);
-        return knots;
-    }
-
-    static void sort(std::vector<Knot>& knots) {
         std::stable_sort(knots.begin(), knots.end(),
                          [](const Knot& a, const Knot& b) { return a.usual_ns < b.usual_ns; });
         for (size_t i = 1; i < knots.size(); ++i) {
             knots[i].ns = std::max(knots[i].ns, knots[i - 1].ns);
         }
+        return knots;
     }
 
     // Between two knots time passes evenly, outside as usual.
