@@ -82,14 +82,6 @@ class Covered {
     std::vector<int64_t> sums_{0};
 };
 
-// Calls of one communicator in one step that are kept.
-struct Choice {
-    int32_t step = -1;
-    uint32_t first = kNoIndex;
-    uint32_t largest = kNoIndex;
-    uint32_t last = kNoIndex;
-};
-
 uint64_t bytes_of(const Entry& entry) {
     const uint64_t size = format::datatype_size_bytes(entry.datatype);
     return size != 0 && entry.count > UINT64_MAX / size ? 0 : entry.count * size;
@@ -107,32 +99,20 @@ int32_t cut_step(const Process& process) {
     return process.entries.front().step;
 }
 
+// Chooses the first call of each step, the largest and the last.
 void choose_by_step(const Process& process, const Member& member, std::vector<uint32_t>& chosen) {
     const int32_t cut = cut_step(process);
-    Choice choice;
-    const auto keep = [&] {
-        for (const uint32_t index : {choice.first, choice.largest, choice.last}) {
-            if (index != kNoIndex) {
-                chosen.push_back(index);
-            }
-        }
+    const auto step_of = [&](uint32_t index) { return process.entries[index].step; };
+    const auto is_smaller = [&](uint32_t a, uint32_t b) {
+        return bytes_of(process.entries[a]) < bytes_of(process.entries[b]);
     };
-    for (const uint32_t index : member.calls) {
-        const Entry& entry = process.entries[index];
-        if (entry.step < 0 || entry.step == cut) {
-            continue;
-        }
-        if (entry.step != choice.step) {
-            keep();
-            choice = {entry.step, index, index, index};
-            continue;
-        }
-        choice.last = index;
-        if (bytes_of(entry) > bytes_of(process.entries[choice.largest])) {
-            choice.largest = index;
+    for (auto first = member.calls.begin(), end = first; first != member.calls.end(); first = end) {
+        const int32_t step = step_of(*first);
+        end = std::find_if(first, member.calls.end(), [&](uint32_t index) { return step_of(index) != step; });
+        if (step >= 0 && step != cut) {
+            chosen.insert(chosen.end(), {*first, *std::max_element(first, end, is_smaller), *std::prev(end)});
         }
     }
-    keep();
 }
 
 void choose_by_number(const Process& process, const Member& member, std::vector<uint32_t>& chosen) {

@@ -81,13 +81,13 @@ struct Pauses {
 };
 
 Pauses count_pauses(const RankSteps& pauses_ns) {
-    std::vector<size_t> times(pauses_ns.ranks(), 0);
-    pauses_ns.for_each([&](size_t r, size_t, double ns) { times[r] += ns > 0 ? 1 : 0; });
     Pauses count;
-    for (const size_t of_rank : times) {
-        count.ranks += of_rank != 0 ? 1 : 0;
-        count.times += of_rank;
-        count.most = std::max(count.most, of_rank);
+    for (size_t r = 0; r < pauses_ns.ranks(); ++r) {
+        const std::vector<double> own_ns = pauses_ns.of_rank(r);
+        const size_t times = own_ns.size() - static_cast<size_t>(std::ranges::count(own_ns, 0.0));
+        count.ranks += times != 0 ? 1 : 0;
+        count.times += times;
+        count.most = std::max(count.most, times);
     }
     return count;
 }

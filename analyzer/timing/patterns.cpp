@@ -35,6 +35,16 @@ double evidence(size_t hits, size_t of, double base_rate) {
     return n * (p * std::log(p / base_rate) + rest);
 }
 
+std::vector<size_t> hits_in(const std::vector<bool>& late, size_t begin, size_t end) {
+    std::vector<size_t> hits;
+    for (size_t i = begin; i < end; ++i) {
+        if (late[i]) {
+            hits.push_back(i);
+        }
+    }
+    return hits;
+}
+
 void measure(const std::vector<double>& costs, const std::vector<size_t>& hits, LateShape& shape) {
     std::vector<double> struck;
     for (const size_t i : hits) {
@@ -52,17 +62,14 @@ bool persistent(const std::vector<double>& costs, const std::vector<bool>& late,
                 LateShape& shape) {
     int sum = 0;
     int best = 0;
-    bool any = false;
     size_t begin = 0;
     size_t best_begin = 0;
     size_t best_end = 0;
     for (size_t i = 0; i < late.size(); ++i) {
-        begin = sum == 0 && !any ? i : begin;
-        any = true;
         sum += late[i] ? 1 : -2;
         if (sum < 0) {
             sum = 0;
-            any = false;
+            begin = i + 1;
         }
         if (sum > best) {
             best = sum;
@@ -74,14 +81,9 @@ bool persistent(const std::vector<double>& costs, const std::vector<bool>& late,
     while (best > 0 && best_begin >= 2 && late[best_begin - 2]) {
         best_begin -= 2;
     }
-    std::vector<size_t> hits;
-    std::vector<double> all;
-    for (size_t i = best_begin; i < best_end; ++i) {
-        all.push_back(costs[i]);
-        if (late[i]) {
-            hits.push_back(i);
-        }
-    }
+    const std::vector<size_t> hits = hits_in(late, best_begin, best_end);
+    const std::vector<double> all(costs.begin() + static_cast<std::ptrdiff_t>(best_begin),
+                                  costs.begin() + static_cast<std::ptrdiff_t>(best_end));
     const double low_ns = quantile_of(all, 0.25);
     const bool are_long = low_ns >= kLongPause * limits.length_ns;
     if (hits.size() < (are_long ? limits.least_long_hits : kLeastHits) || low_ns < limits.least_ns ||
@@ -96,12 +98,7 @@ bool persistent(const std::vector<double>& costs, const std::vector<bool>& late,
 
 bool periodic(const std::vector<double>& costs, const std::vector<bool>& late, const ShapeLimits& limits,
               LateShape& shape) {
-    std::vector<size_t> events;
-    for (size_t i = 0; i < late.size(); ++i) {
-        if (late[i]) {
-            events.push_back(i);
-        }
-    }
+    const std::vector<size_t> events = hits_in(late, 0, late.size());
     std::vector<size_t> best;
     size_t best_every = 0;
     size_t best_expected = 0;
@@ -144,20 +141,18 @@ bool periodic(const std::vector<double>& costs, const std::vector<bool>& late, c
 
 bool irregular(const std::vector<double>& costs, const std::vector<bool>& late, const ShapeLimits& limits,
                size_t least_hits, double least_evidence, LateShape& shape) {
-    std::vector<size_t> hits;
-    double cost_ns = 0;
-    for (size_t i = 0; i < late.size(); ++i) {
-        if (late[i]) {
-            hits.push_back(i);
-            cost_ns += costs[i];
-        }
+    const std::vector<size_t> hits = hits_in(late, 0, late.size());
+    if (hits.size() < least_hits) {
+        return false;
     }
-    if (hits.size() < least_hits || cost_ns < 2 * kLeastShareOfAll * limits.seen_ns ||
+    LateShape found;
+    found.pattern = LatePattern::kIrregular;
+    measure(costs, hits, found);
+    if (found.cost_ns < 2 * kLeastShareOfAll * limits.seen_ns ||
         evidence(hits.size(), costs.size(), limits.base_rate) < least_evidence) {
         return false;
     }
-    shape.pattern = LatePattern::kIrregular;
-    measure(costs, hits, shape);
+    shape = found;
     return true;
 }
 
