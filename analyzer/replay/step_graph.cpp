@@ -186,30 +186,32 @@ class GraphBuilder {
         double sum_ns = 0;
         bool runs_ahead = false;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
-            int64_t first_ns = 0;
-            int64_t last_ns = 0;
-            graph_.for_each_step(r, [&](uint32_t first, uint32_t end) {
-                int64_t& ended_ns = graph_.nodes[first].step == 0 ? first_ns : last_ns;
-                const bool is_edge = graph_.nodes[first].step == 0 || graph_.nodes[first].step + 1 == graph_.steps;
-                for (uint32_t n = first; n < end && is_edge; ++n) {
-                    ended_ns = raw_[n].is_call() ? std::max(ended_ns, raw_[n].ended_ns) : ended_ns;
-                }
-            });
+            const int64_t first_ns = end_of_calls_ns(r, 0);
+            const int64_t last_ns = end_of_calls_ns(r, graph_.steps - 1);
             if (first_ns == 0 || last_ns <= first_ns) {
                 return;
             }
             sum_ns += static_cast<double>(last_ns - first_ns) / (graph_.steps - 1);
             const Process& process = run_.processes[graph_.processes[r]];
-            const int32_t last = graph_.first_step + static_cast<int32_t>(graph_.steps) - 1;
-            const auto ended_in = [&](int32_t step, int64_t ended_ns) {
-                const StepProfile* const profile = process.profile_of(step);
-                return profile != nullptr && ended_ns <= profile->end_ns + graph_.known_ns[r];
+            const auto is_ahead = [&](uint32_t step, int64_t ended_ns) {
+                const StepProfile* const profile = process.profile_of(graph_.first_step + static_cast<int32_t>(step));
+                return profile == nullptr || ended_ns > profile->end_ns + graph_.known_ns[r];
             };
-            runs_ahead |= !ended_in(graph_.first_step, first_ns) || !ended_in(last, last_ns);
+            runs_ahead |= is_ahead(0, first_ns) || is_ahead(graph_.steps - 1, last_ns);
         }
         if (runs_ahead || graph_.by_period) {
             graph_.step_ns = sum_ns / static_cast<double>(graph_.ranks());
         }
+    }
+
+    // When the GPU had ended the rank's calls of that step; 0: none is seen to end.
+    int64_t end_of_calls_ns(size_t r, uint32_t step) const {
+        int64_t ended_ns = 0;
+        for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
+            const bool counts = graph_.nodes[n].step == step && raw_[n].is_call();
+            ended_ns = counts ? std::max(ended_ns, raw_[n].ended_ns) : ended_ns;
+        }
+        return ended_ns;
     }
 
     // Calls visit(call, its times, when the host entered it, index of its step) for each timed call behind the
