@@ -178,7 +178,7 @@ class GraphBuilder {
 
     // From the end of one step's calls on the GPU to that of another's: marks of a host that runs ahead, and waits for
     // its GPU every tenth step, are up to ten steps apart from what they mark. Hosts that wait in each step mark it
-    // well.
+    // well. What comes behind the last step's calls, as a checkpoint does, is seen where the next step has begun.
     void measure_steps_by_device() {
         if (!graph_.by_device || graph_.sample > 1) {
             return;
@@ -186,13 +186,18 @@ class GraphBuilder {
         double sum_ns = 0;
         bool runs_ahead = false;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
+            const Process& process = run_.processes[graph_.processes[r]];
             const int64_t first_ns = end_of_calls_ns(r, 0);
             const int64_t last_ns = end_of_calls_ns(r, graph_.steps - 1);
             if (first_ns == 0 || last_ns <= first_ns) {
                 return;
             }
-            sum_ns += static_cast<double>(last_ns - first_ns) / (graph_.steps - 1);
-            const Process& process = run_.processes[graph_.processes[r]];
+            const int64_t begun_ns = end_of_first_call_ns(process, graph_.first_step);
+            const int64_t next_ns =
+                end_of_first_call_ns(process, graph_.first_step + static_cast<int32_t>(graph_.steps));
+            sum_ns += begun_ns != 0 && next_ns > begun_ns
+                          ? static_cast<double>(next_ns - begun_ns) / graph_.steps
+                          : static_cast<double>(last_ns - first_ns) / (graph_.steps - 1);
             const auto is_ahead = [&](uint32_t step, int64_t ended_ns) {
                 const StepProfile* const profile = process.profile_of(graph_.first_step + static_cast<int32_t>(step));
                 return profile == nullptr || ended_ns > profile->end_ns + graph_.known_ns[r];

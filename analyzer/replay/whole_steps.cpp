@@ -67,6 +67,22 @@ StepRange whole_steps(const Process& process) {
     return range;
 }
 
+int64_t end_of_first_call_ns(const Process& process, int32_t step) {
+    const StepProfile* const profile = process.profile_of(step);
+    const uint32_t first = profile != nullptr ? profile->first_call : end_of_last(process);
+    int64_t ended_ns = 0;
+    bool found = false;
+    for_each_timed_call(process, [&](uint32_t place, const CallTimes& times, int64_t entered_ns) {
+        const CallSignature& call = process.history[place];
+        if (found || place < first || !format::moves_data(call.kind) || call.captured) {
+            return;
+        }
+        found = true;
+        ended_ns = times.ended == kNoIndex ? 0 : entered_ns + int64_t{times.ended} * CallTimes::kUnitNs;
+    });
+    return ended_ns;
+}
+
 int64_t ended_before_ns(const Process& process, const StepProfile& step) {
     int64_t newest_ns = 0;
     for_each_timed_call(process, [&](uint32_t place, const CallTimes& times, int64_t entered_ns) {

@@ -21,6 +21,10 @@ StepRange whole_steps(const Process& process);
 // no step of its own here.
 uint32_t end_of_last(const Process& process);
 
+// When the first call of that step had ended on the GPU, which may be the one behind the newest profile; 0: that is not
+// seen.
+int64_t end_of_first_call_ns(const Process& process, int32_t step);
+
 // When the calls before the step had ended on the GPU: what its host made since then, the GPU may begin. 0: none is
 // seen.
 int64_t ended_before_ns(const Process& process, const StepProfile& step);
