@@ -18,12 +18,12 @@ constexpr uint32_t kLookBack = 32;      // nodes, in program order, among which 
 constexpr double kCommonSlot = 0.5;     // share of the ranks that do the same of which a slot must be seen
 constexpr double kOftenSeen = 0.5;      // share of the steps
 constexpr double kMostlySeen = 0.9;     // then it is not only seen where it takes long
-constexpr double kAsOften = 0.5;        // times as often as another
+constexpr double kAsOftenSeen = 0.5;    // times as often as another
 constexpr double kOfHost = 0.1;         // share of the time of a piece: then its host was late, not its GPU
 constexpr double kLongestNs = 1e15;     // of work: more is damage
 constexpr double kSeenWhereLong = 1.1;  // times as long as usual was the work before it
 constexpr size_t kLeastOften = 3;       // times
-constexpr double kAboveKnown = 3;       // times what the method of observing resolves
+constexpr double kAboveResolved = 3;    // times what the method of observing resolves
 
 // The mean of the middle half: values differ by whole looks, and pauses are no work.
 double middle_mean(std::vector<double> values) {
@@ -217,7 +217,7 @@ class StreamChains {
 
     bool is_well_seen(size_t r, const Seen& seen) const {
         return seen.often >= kMostlySeen ||
-               (seen.often >= kOftenSeen && seen.mean_ns > kAboveKnown * static_cast<double>(graph_.known_ns[r]));
+               (seen.often >= kOftenSeen && seen.mean_ns > kAboveResolved * static_cast<double>(graph_.known_ns[r]));
     }
 
     // By piece.
@@ -385,7 +385,7 @@ class StreamChains {
             }
             std::vector<double> of_share_1_ns;
             for (const size_t r : ranks) {
-                if (usual.often > 0 && seen_[r][piece].often >= kAsOften * usual.often) {
+                if (usual.often > 0 && seen_[r][piece].often >= kAsOftenSeen * usual.often) {
                     of_share_1_ns.push_back(seen_[r][piece].mean_ns / shares_[r]);
                     usual.times = std::max(usual.times, seen_[r][piece].times);
                 }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "run.h"
-#include "sampled_excess.h"
 #include "timing.h"
 
 namespace titan::analyzer {
@@ -24,5 +23,8 @@ std::string sampled_thread(const Process& process, const SampledStack& stack);
 // The function that these ranks are in far more often than their peers, if any; samples of that step and later alone.
 std::optional<SampledExcess> sampled_excess(const Run& run, const std::vector<int>& ranks,
                                             std::optional<int64_t> from_step);
+
+// "in 38 of 60 samples rank 3 is in load at data.py:88; its peers in 2 of 420".
+std::string excess_text(const SampledExcess& excess);
 
 }  // namespace titan::analyzer

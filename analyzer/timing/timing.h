@@ -10,7 +10,6 @@
 
 #include "clocks.h"
 #include "run.h"
-#include "sampled_excess.h"
 
 namespace titan::analyzer {
 
@@ -39,6 +38,17 @@ struct LateShape {
 };
 
 inline constexpr std::string_view kSpanPart = "span ";  // with its name behind: a slow part that is a span
+
+// A function that the samples of ranks show more often than those of their peers.
+struct SampledExcess {
+    std::vector<int> ranks;
+    std::string thread;  // "pt_autograd"; empty: the main thread
+    std::string frame;   // "load at data.py:88"
+    size_t samples = 0;
+    size_t of = 0;
+    size_t peers_samples = 0;
+    size_t peers_of = 0;
+};
 
 // One rank's lateness.
 struct RankTiming {
