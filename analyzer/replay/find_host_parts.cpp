@@ -25,17 +25,19 @@ struct HostCause {
     CauseClass of_class;
     std::string_view words;  // what takes the time
     Takes takes;
+    bool of_all;  // where a few ranks have most of it, it is one cause with that of the others
 };
 constexpr auto kHostCauses = std::to_array<HostCause>({
-    {HostPart::kCheckpoint, CauseClass::kCheckpoint, "spans that save or load checkpoints", Takes::kWithWaits},
-    {HostPart::kCollector, CauseClass::kGarbageCollection, "spans of Python's collector", Takes::kItsTime},
-    {HostPart::kCompile, CauseClass::kJit, "calls that load code, or spans that compile it", Takes::kAftermath},
+    {HostPart::kCheckpoint, CauseClass::kCheckpoint, "spans that save or load checkpoints", Takes::kWithWaits, false},
+    {HostPart::kCollector, CauseClass::kGarbageCollection, "spans of Python's collector", Takes::kItsTime, true},
+    {HostPart::kCompile, CauseClass::kJit, "calls that load code, or spans that compile it", Takes::kAftermath, false},
     {HostPart::kAllocator, CauseClass::kAllocatorChurn, "calls that allocate or free memory of the GPU",
-     Takes::kAftermath},
-    {HostPart::kDataLoading, CauseClass::kDataLoading, "spans that wait for data", Takes::kItsTime},
+     Takes::kAftermath, false},
+    {HostPart::kDataLoading, CauseClass::kDataLoading, "spans that wait for data", Takes::kItsTime, false},
 });
 
 constexpr double kOften = 0.5;       // share of a rank's steps
+constexpr double kFew = 0.5;         // share of all ranks
 constexpr double kStandsOut = 0.02;  // share of a step
 constexpr double kStandsOutAsMark = 0.002;
 constexpr double kAll = std::numeric_limits<double>::infinity();
@@ -141,12 +143,25 @@ bool is_in_most_steps(const RankSteps& delays_ns) {
            kOften * static_cast<double>(struck.size());
 }
 
+// Where a few have most of it, what all have a little of is a cause of its own.
 void find_host_part(CauseSearch& search, const HostCause& row, HowOften how_often) {
     const RankSteps above_ns = above_usual(search, search.work.of(row.part), row.takes);
-    const RankSteps delays_ns = delays_of(search, above_ns, row.takes);
-    const HowOften found = is_in_most_steps(delays_ns) ? HowOften::kInMostSteps : HowOften::kSeldom;
-    if (delays_ns.sum() > 0 && (how_often == HowOften::kAny || how_often == found)) {
-        tell(search, row, above_ns, delays_ns);
+    RankSteps of_most = delays_of(search, above_ns, row.takes);
+    const HowOften found = is_in_most_steps(of_most) ? HowOften::kInMostSteps : HowOften::kSeldom;
+    if (of_most.sum() <= 0 || (how_often != HowOften::kAny && how_often != found)) {
+        return;
+    }
+    const std::vector<int> most = search.struck_ranks(of_most);
+    RankSteps of_others(search.ranks(), search.steps());
+    const bool are_few = !row.of_all && static_cast<double>(most.size()) < kFew * static_cast<double>(search.ranks());
+    of_most.for_each([&](size_t r, size_t s, double& ns) {
+        if (are_few && !std::binary_search(most.begin(), most.end(), search.rank_number(r))) {
+            std::swap(ns, of_others.at(r, s));
+        }
+    });
+    tell(search, row, above_ns, of_most);
+    if (of_others.sum() > 0) {
+        tell(search, row, above_ns, of_others);
     }
 }
 
