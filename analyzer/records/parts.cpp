@@ -241,6 +241,7 @@ class PartReader {
                 runs_ahead_ |= after != steps.end() && end_ns > after->end_ns;
             }
         }
+        const int64_t behind_ns = behind_last_ns(steps, ended_ns);
         std::vector<GpuStep> on_gpu(steps.size());
         std::optional<size_t> before;
         bool any = false;
@@ -257,7 +258,37 @@ class PartReader {
             }
             before = i;
         }
+        if (any && on_gpu.back().length_ns != 0) {
+            on_gpu.back().length_ns += static_cast<double>(behind_ns);
+        }
         return any ? on_gpu : std::vector<GpuStep>();
+    }
+
+    // What comes behind the calls of the last of these steps, as a checkpoint does: by how much longer than usual it
+    // takes from their end on the GPU to that of the next step's first call, or to its mark. 0 where that is not seen.
+    int64_t behind_last_ns(const std::vector<HostStep>& steps, const std::vector<int64_t>& ended_ns) const {
+        if (steps.empty() || ended_ns.back() == 0) {
+            return 0;
+        }
+        std::vector<int64_t> begun_ns(steps.size() + 1, 0);  // the end of each step's first call, and of the next one's
+        for (const auto& [entered_ns, end_ns] : ends_) {
+            const auto after = std::upper_bound(steps.begin(), steps.end(), entered_ns,
+                                                [](int64_t ns, const HostStep& step) { return ns < step.begin_ns; });
+            const bool is_behind = after == steps.end() && entered_ns >= steps.back().end_ns;
+            if (after != steps.begin()) {
+                int64_t& first_ns = begun_ns[static_cast<size_t>(after - steps.begin()) - (is_behind ? 0 : 1)];
+                first_ns = first_ns == 0 ? end_ns : std::min(first_ns, end_ns);
+            }
+        }
+        std::vector<double> between_ns;
+        for (size_t i = 0; i < steps.size(); ++i) {
+            if (ended_ns[i] != 0 && begun_ns[i + 1] != 0) {
+                between_ns.push_back(static_cast<double>(begun_ns[i + 1] - ended_ns[i]));
+            }
+        }
+        const int64_t next_ns = begun_ns.back() != 0 ? begun_ns.back() : steps.back().end_ns;
+        const double usual_ns = between_ns.empty() ? 0 : median_of(std::move(between_ns));
+        return std::max(int64_t{0}, next_ns - ended_ns.back() - static_cast<int64_t>(usual_ns));
     }
 
     void tell_step(const std::string& name, const HostStep& step, const GpuStep* on_gpu) const {

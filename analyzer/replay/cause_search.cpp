@@ -318,10 +318,13 @@ std::vector<int> CauseSearch::struck_ranks(const RankSteps& amounts_ns) const {
 }
 
 std::optional<int64_t> CauseSearch::since(const RankSteps& amounts_ns) const {
-    const double least_ns = kStruckAtFirst * *std::max_element(amounts_ns.all().begin(), amounts_ns.all().end());
-    size_t first = steps();
-    amounts_ns.for_each([&](size_t, size_t s, double ns) { first = ns > least_ns ? std::min(first, s) : first; });
-    return first == steps() ? std::nullopt : since(first);
+    double most_ns = 0;
+    size_t first = compared();  // what is behind the last step is no beginning
+    amounts_ns.for_each(
+        [&](size_t, size_t s, double ns) { most_ns = s < compared() ? std::max(most_ns, ns) : most_ns; });
+    amounts_ns.for_each(
+        [&](size_t, size_t s, double ns) { first = ns > kStruckAtFirst * most_ns ? std::min(first, s) : first; });
+    return first == compared() ? std::nullopt : since(first);
 }
 
 }  // namespace titan::analyzer

@@ -419,9 +419,9 @@ class SlowLinks {
         cause.since_step = search_.since(first);
         const StepRoute& of = worst->of;
         cause.evidence.push_back(
-            fmt::format("{} between {} takes {}, its like {} (typical ones, counted from the last arrival)",
-                        format::name_of(of.kind), ranks_text(cause.ranks), fine_duration_text(worst->slow_ns),
-                        fine_duration_text(worst->usual_ns)));
+            fmt::format("{} {} {} takes {}, its like {} (typical ones, counted from the last arrival)",
+                        format::name_of(of.kind), cause.ranks.size() == 1 ? "of" : "between", ranks_text(cause.ranks),
+                        fine_duration_text(worst->slow_ns), fine_duration_text(worst->usual_ns)));
         if (!of.is_pair()) {
             cause.calls = {{communicators.begin(), communicators.end()},
                            of.kind,

@@ -93,6 +93,9 @@ Measured measure(const SlowCause& cause, const SlowCauses& all, const StepGraph&
     std::vector<uint32_t> struck(graph.steps - since);
     std::iota(struck.begin(), struck.end(), since);
     std::erase(struck, graph.steps - 1);
+    if (struck.empty()) {
+        return {};
+    }
     const double share = static_cast<double>(graph.steps - since) / graph.steps;
     const Mean without = mean_of(lengths_ns, before);
     return {share * (mean_of(lengths_ns, struck).ns - without.ns), without, before.size()};
