@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "commands.h"
@@ -93,8 +95,10 @@ Command show_command(CommandLine& app) {
     std::vector<CommandOption> kinds;  // each excludes the others
     for (const RecordTable& table : record_tables()) {
         if (*table.option != '\0') {
-            CommandOption option = command.flag(table.option, arguments->chosen[table.kind],
-                                                fmt::format("{}, instead of calls", table.meaning));
+            std::string meaning(table.meaning);
+            meaning.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(meaning.front())));
+            CommandOption option =
+                command.flag(table.option, arguments->chosen[table.kind], fmt::format("instead of calls: {}", meaning));
             std::ranges::for_each(kinds, [&option](const CommandOption& other) { option.excludes(other); });
             kinds.push_back(option);
         }
