@@ -7,7 +7,6 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <ranges>
 
 #include "commands.h"
 #include "comparison.h"
@@ -323,7 +322,7 @@ Json side_json(const Side& side) {
     return {{"run", side.run},
             {"attempt", side.attempt},
             {"world_size", side.world_size},
-            {"ranks", std::views::keys(side.ranks)},
+            {"ranks", mapped(side.ranks, [](const auto& one) { return one.first; })},
             {"missing_ranks", side.missing_ranks},
             {"hosts", hosts_of(side)},
             {"steps", most_steps(side)},

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <ranges>
 #include <vector>
 
 #include "host/json_value.h"
@@ -138,7 +137,7 @@ namespace {
 // With all ranks that have such values.
 Json json_of(const Summary& summary, const SummaryRow& row) {
     Json json = summary_row_json(summary, row);
-    json["ranks"] = std::views::keys(row.of_rank);
+    json["ranks"] = mapped(row.of_rank, [](const auto& one) { return one.first; });
     return json;
 }
 

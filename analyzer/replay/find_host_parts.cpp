@@ -100,7 +100,11 @@ RankSteps strokes_of(const CauseSearch& search, const RankSteps& above_ns, const
     RankSteps strokes = above_ns;
     strokes.for_each([&](size_t r, size_t, double& ns) {
         const bool counts = is_struck[r] && ns >= kStandsOutAsMark * search.step_ns();
-        ns = !counts ? 0 : takes == Takes::kItsTime ? ns : kAll;
+        if (!counts) {
+            ns = 0;
+        } else if (takes != Takes::kItsTime) {
+            ns = kAll;
+        }
     });
     return strokes;
 }
