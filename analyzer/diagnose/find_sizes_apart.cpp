@@ -5,7 +5,6 @@
 #include <map>
 
 #include "explain.h"
-#include "host/words.h"
 
 namespace titan::analyzer {
 namespace {
@@ -40,10 +39,9 @@ void find_sizes_apart(const Evidence& evidence, ToldSoFar& told) {
         for (const auto& [size, ranks] : sides) {
             if (size != usual->first) {
                 finding.ranks.insert(finding.ranks.end(), ranks.begin(), ranks.end());
-                finding.summary =
-                    phrase("{} never ends: {} {} it for {} ranks, and {} for {}", node_fact(evidence.run, node),
-                           ranks_fact(ranks), verb_form(ranks.size(), "makes", "make"), size, ranks_fact(usual->second),
-                           usual->first);
+                finding.summary = phrase("{} never ends: {} [makes|make] it for {} ranks, and {} for {}",
+                                         node_fact(evidence.run, node), ranks_fact(ranks), size,
+                                         ranks_fact(usual->second), usual->first);
             }
         }
         const bool is_tied = std::any_of(sides.begin(), sides.end(), [&](const auto& side) {

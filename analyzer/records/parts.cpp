@@ -227,21 +227,39 @@ class PartReader {
     }
 
   private:
+    // When the GPU had ended the first and the last call of each step, 0 where that was not seen. `first_ns` has one
+    // more: of what comes behind these steps.
+    struct GpuEnds {
+        std::vector<int64_t> first_ns;
+        std::vector<int64_t> last_ns;
+    };
+
+    GpuEnds ends_in(const std::vector<HostStep>& steps) {
+        GpuEnds ends{std::vector<int64_t>(steps.size() + 1, 0), std::vector<int64_t>(steps.size(), 0)};
+        for (const auto& [entered_ns, end_ns] : ends_) {
+            const auto after = std::upper_bound(steps.begin(), steps.end(), entered_ns,
+                                                [](int64_t ns, const HostStep& step) { return ns < step.begin_ns; });
+            if (after == steps.begin()) {
+                continue;
+            }
+            const auto step = static_cast<size_t>(after - steps.begin()) - 1;
+            const bool is_inside = entered_ns < steps[step].end_ns;
+            int64_t& first_ns = ends.first_ns[is_inside || after != steps.end() ? step : step + 1];
+            first_ns = first_ns == 0 ? end_ns : std::min(first_ns, end_ns);
+            if (is_inside) {
+                ends.last_ns[step] = std::max(ends.last_ns[step], end_ns);
+                runs_ahead_ |= after != steps.end() && end_ns > after->end_ns;
+            }
+        }
+        return ends;
+    }
+
     // Of each step; the first whose end was seen has no end before it, and those behind the last are not over. A step
     // whose end was not seen takes its share of the time between its neighbours. Empty where fewer than two ends were
     // seen.
     std::vector<GpuStep> on_gpu_of(const std::vector<HostStep>& steps) {
-        std::vector<int64_t> ended_ns(steps.size(), 0);
-        for (const auto& [entered_ns, end_ns] : ends_) {
-            const auto after = std::upper_bound(steps.begin(), steps.end(), entered_ns,
-                                                [](int64_t ns, const HostStep& step) { return ns < step.begin_ns; });
-            if (after != steps.begin() && entered_ns < std::prev(after)->end_ns) {
-                int64_t& newest_ns = ended_ns[static_cast<size_t>(after - steps.begin()) - 1];
-                newest_ns = std::max(newest_ns, end_ns);
-                runs_ahead_ |= after != steps.end() && end_ns > after->end_ns;
-            }
-        }
-        const int64_t behind_ns = behind_last_ns(steps, ended_ns);
+        const GpuEnds ends = ends_in(steps);
+        const std::vector<int64_t>& ended_ns = ends.last_ns;
         std::vector<GpuStep> on_gpu(steps.size());
         std::optional<size_t> before;
         bool any = false;
@@ -259,36 +277,23 @@ class PartReader {
             before = i;
         }
         if (any && on_gpu.back().length_ns != 0) {
-            on_gpu.back().length_ns += static_cast<double>(behind_ns);
+            on_gpu.back().length_ns += behind_last_ns(ends, steps.back().end_ns);
         }
         return any ? on_gpu : std::vector<GpuStep>();
     }
 
-    // What comes behind the calls of the last of these steps, as a checkpoint does: by how much longer than usual it
-    // takes from their end on the GPU to that of the next step's first call, or to its mark. 0 where that is not seen.
-    int64_t behind_last_ns(const std::vector<HostStep>& steps, const std::vector<int64_t>& ended_ns) const {
-        if (steps.empty() || ended_ns.back() == 0) {
-            return 0;
-        }
-        std::vector<int64_t> begun_ns(steps.size() + 1, 0);  // the end of each step's first call, and of the next one's
-        for (const auto& [entered_ns, end_ns] : ends_) {
-            const auto after = std::upper_bound(steps.begin(), steps.end(), entered_ns,
-                                                [](int64_t ns, const HostStep& step) { return ns < step.begin_ns; });
-            const bool is_behind = after == steps.end() && entered_ns >= steps.back().end_ns;
-            if (after != steps.begin()) {
-                int64_t& first_ns = begun_ns[static_cast<size_t>(after - steps.begin()) - (is_behind ? 0 : 1)];
-                first_ns = first_ns == 0 ? end_ns : std::min(first_ns, end_ns);
-            }
-        }
+    // What comes behind the calls of the last step, as a checkpoint does: by how much longer than usual it takes from
+    // their end on the GPU, which was seen, to that of the next step's first call, or else to its mark.
+    static double behind_last_ns(const GpuEnds& ends, int64_t next_mark_ns) {
         std::vector<double> between_ns;
-        for (size_t i = 0; i < steps.size(); ++i) {
-            if (ended_ns[i] != 0 && begun_ns[i + 1] != 0) {
-                between_ns.push_back(static_cast<double>(begun_ns[i + 1] - ended_ns[i]));
+        for (size_t i = 0; i < ends.last_ns.size(); ++i) {
+            if (ends.last_ns[i] != 0 && ends.first_ns[i + 1] != 0) {
+                between_ns.push_back(static_cast<double>(ends.first_ns[i + 1] - ends.last_ns[i]));
             }
         }
-        const int64_t next_ns = begun_ns.back() != 0 ? begun_ns.back() : steps.back().end_ns;
+        const int64_t next_ns = ends.first_ns.back() != 0 ? ends.first_ns.back() : next_mark_ns;
         const double usual_ns = between_ns.empty() ? 0 : median_of(std::move(between_ns));
-        return std::max(int64_t{0}, next_ns - ended_ns.back() - static_cast<int64_t>(usual_ns));
+        return std::max(0.0, static_cast<double>(next_ns - ends.last_ns.back()) - usual_ns);
     }
 
     void tell_step(const std::string& name, const HostStep& step, const GpuStep* on_gpu) const {
