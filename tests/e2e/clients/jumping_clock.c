@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../../time_of_day.h"
 
 struct shifts {
     volatile long day_s, running_s;
@@ -41,22 +42,4 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct ti
         }
     }
     return result;
-}
-
-__attribute__((visibility("default"))) time_t time(time_t* now) {
-    struct timespec precise;
-    clock_gettime(CLOCK_REALTIME, &precise);
-    if (now != NULL) {
-        *now = precise.tv_sec;
-    }
-    return precise.tv_sec;
-}
-
-__attribute__((visibility("default"))) int gettimeofday(struct timeval* now, void* zone) {
-    (void)zone;
-    struct timespec precise;
-    clock_gettime(CLOCK_REALTIME, &precise);
-    now->tv_sec = precise.tv_sec;
-    now->tv_usec = precise.tv_nsec / 1000;
-    return 0;
 }

@@ -8,9 +8,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../../time_of_day.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -62,24 +63,6 @@ EXPORT int clock_gettime(clockid_t id, struct timespec* now) {
     }
     const int64_t began = began_ns;
     *now = time_of(origins_ns[is_other] + (began == 0 ? 0 : (real_ns(CLOCK_MONOTONIC) - began) * factor));
-    return 0;
-}
-
-EXPORT time_t time(time_t* now) {
-    struct timespec precise;
-    clock_gettime(CLOCK_REALTIME, &precise);
-    if (now != NULL) {
-        *now = precise.tv_sec;
-    }
-    return precise.tv_sec;
-}
-
-EXPORT int gettimeofday(struct timeval* restrict now, void* restrict zone) {
-    (void)zone;
-    struct timespec precise;
-    clock_gettime(CLOCK_REALTIME, &precise);
-    now->tv_sec = precise.tv_sec;
-    now->tv_usec = precise.tv_nsec / 1000;
     return 0;
 }
 

@@ -535,11 +535,7 @@ namespace {
 // A job in which the kernels of rank 2 are slow, with what its timing shows: to be changed by hand.
 struct Straggling {
     Straggling() {
-        titan::synth::TimedOptions options;
-        options.hosts = 2;
-        options.fault.kind = titan::synth::TimedFault::kSlowKernels;
-        options.fault.rank = 2;
-        titan::synth::TimedJob job(options);
+        titan::synth::TimedJob job(titan::test::with_slow_kernels(2));
         run = titan::test::run_of(job);
         timing = titan::analyzer::analyze_timing(run);
         std::erase_if(timing.ranks, [](const auto& rank) { return rank.rank != 2; });

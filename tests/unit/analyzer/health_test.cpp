@@ -19,12 +19,9 @@ using titan::synth::kSecond;
 namespace {
 
 // The kernels of rank 2 are slow from step 15 on; the first half of the ranks is on one host, the other on another.
-struct Straggling {
-    Straggling() {
-        titan::synth::TimedOptions options;
-        options.hosts = 2;
-        options.fault.kind = titan::synth::TimedFault::kSlowKernels;
-        options.fault.rank = 2;
+struct ReadStraggler {
+    ReadStraggler() {
+        titan::synth::TimedOptions options = with_slow_kernels(2);
         options.fault.from_step = 15;
         options.fault.share = 0.4;
         job.emplace(options);
@@ -48,7 +45,7 @@ struct Straggling {
 
 // What is said of the CPUs of the straggler's host.
 std::string said_of_cpus(double its_mhz, double others_mhz) {
-    Straggling slow;
+    ReadStraggler slow;
     for (int rank = 0; rank < slow.job->size(); ++rank) {
         const double mhz = rank < slow.job->size() / 2 ? its_mhz : others_mhz;
         slow.read(rank, "cpu.clock_mhz", mhz, mhz);
@@ -62,7 +59,7 @@ std::string said_of_cpus(double its_mhz, double others_mhz) {
 }  // namespace
 
 TEST_CASE("the GPU of a straggler is told, and why it is slow") {
-    Straggling slow;
+    ReadStraggler slow;
     slow.read(2, "gpu.0.clock_limits", 0x40, 0);
     slow.read(2, "gpu.0.utilization_percent", 100, 100);
     slow.read(2, "gpu.0.sm_clock_mhz", 810, 1755);

@@ -8,6 +8,15 @@
 
 namespace titan::test {
 
+// A job on two hosts in which the kernels of that rank are slow.
+inline synth::TimedOptions with_slow_kernels(int rank) {
+    synth::TimedOptions options;
+    options.hosts = 2;
+    options.fault.kind = synth::TimedFault::kSlowKernels;
+    options.fault.rank = rank;
+    return options;
+}
+
 inline analyzer::Run run_of(synth::TimedJob& job) {
     analyzer::Run run;
     run.id = "timed";
