@@ -277,23 +277,25 @@ class PartReader {
             before = i;
         }
         if (any && on_gpu.back().length_ns != 0) {
-            on_gpu.back().length_ns += behind_last_ns(ends, steps.back().end_ns);
+            on_gpu.back().length_ns += behind_last_ns(ends, steps);
         }
         return any ? on_gpu : std::vector<GpuStep>();
     }
 
     // What comes behind the calls of the last step, as a checkpoint does: by how much longer than usual it takes from
     // their end on the GPU, which was seen, to that of the next step's first call, or else to its mark.
-    static double behind_last_ns(const GpuEnds& ends, int64_t next_mark_ns) {
-        std::vector<double> between_ns;
-        for (size_t i = 0; i < ends.last_ns.size(); ++i) {
-            if (ends.last_ns[i] != 0 && ends.first_ns[i + 1] != 0) {
-                between_ns.push_back(static_cast<double>(ends.first_ns[i + 1] - ends.last_ns[i]));
+    static double behind_last_ns(const GpuEnds& ends, const std::vector<HostStep>& steps) {
+        const bool by_mark = ends.first_ns.back() == 0;
+        std::vector<double> behind_ns;
+        for (size_t i = 0; i < steps.size(); ++i) {
+            const int64_t next_ns = by_mark ? steps[i].end_ns : ends.first_ns[i + 1];
+            if (ends.last_ns[i] != 0 && next_ns != 0) {
+                const int64_t least_ns = by_mark ? ends.last_ns[i] : 0;  // the mark of a host that runs ahead is early
+                behind_ns.push_back(static_cast<double>(std::max(next_ns, least_ns) - ends.last_ns[i]));
             }
         }
-        const int64_t next_ns = ends.first_ns.back() != 0 ? ends.first_ns.back() : next_mark_ns;
-        const double usual_ns = between_ns.empty() ? 0 : median_of(std::move(between_ns));
-        return std::max(0.0, static_cast<double>(next_ns - ends.last_ns.back()) - usual_ns);
+        const double last_ns = behind_ns.back();
+        return std::max(0.0, last_ns - median_of(std::move(behind_ns)));
     }
 
     void tell_step(const std::string& name, const HostStep& step, const GpuStep* on_gpu) const {

@@ -14,6 +14,7 @@
 #include "host/words.h"
 #include "meetings.h"
 #include "node_times.h"
+#include "robust.h"
 #include "same_work.h"
 #include "unseen_launches.h"
 #include "whole_steps.h"
@@ -187,36 +188,53 @@ class GraphBuilder {
         bool runs_ahead = false;
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             const Process& process = run_.processes[graph_.processes[r]];
-            const int64_t first_ns = end_of_calls_ns(r, 0);
-            const int64_t last_ns = end_of_calls_ns(r, graph_.steps - 1);
+            const std::vector<int64_t> ended_ns = ends_of_steps(r);
+            const int64_t first_ns = ended_ns.front(), last_ns = ended_ns.back();
             if (first_ns == 0 || last_ns <= first_ns) {
                 return;
             }
             const int64_t begun_ns = end_of_first_call_ns(process, graph_.first_step);
-            const int64_t next_ns =
-                end_of_first_call_ns(process, graph_.first_step + static_cast<int32_t>(graph_.steps));
+            const int64_t next_ns = end_of_first_call_ns(process, step_number(graph_.steps));
             sum_ns += begun_ns != 0 && next_ns > begun_ns
                           ? static_cast<double>(next_ns - begun_ns) / graph_.steps
-                          : static_cast<double>(last_ns - first_ns) / (graph_.steps - 1);
-            const auto is_ahead = [&](uint32_t step, int64_t ended_ns) {
-                const StepProfile* const profile = process.profile_of(graph_.first_step + static_cast<int32_t>(step));
-                return profile == nullptr || ended_ns > profile->end_ns + graph_.known_ns[r];
+                          : (static_cast<double>(last_ns - first_ns) + behind_last_ns(process, ended_ns)) /
+                                (graph_.steps - 1);
+            const auto is_ahead = [&](uint32_t step) {
+                const StepProfile* const profile = process.profile_of(step_number(step));
+                return profile == nullptr || ended_ns[step] > profile->end_ns + graph_.known_ns[r];
             };
-            runs_ahead |= is_ahead(0, first_ns) || is_ahead(graph_.steps - 1, last_ns);
+            runs_ahead |= is_ahead(0) || is_ahead(graph_.steps - 1);
         }
         if (runs_ahead || graph_.by_period) {
             graph_.step_ns = sum_ns / static_cast<double>(graph_.ranks());
         }
     }
 
-    // When the GPU had ended the rank's calls of that step; 0: none is seen to end.
-    int64_t end_of_calls_ns(size_t r, uint32_t step) const {
-        int64_t ended_ns = 0;
+    int32_t step_number(uint32_t step) const { return graph_.first_step + static_cast<int32_t>(step); }
+
+    // When the GPU had ended the rank's calls of each step; 0: none is seen to end.
+    std::vector<int64_t> ends_of_steps(size_t r) const {
+        std::vector<int64_t> ended_ns(graph_.steps, 0);
         for (uint32_t n = graph_.begin[r]; n < graph_.begin[r + 1]; ++n) {
-            const bool counts = graph_.nodes[n].step == step && raw_[n].is_call();
-            ended_ns = counts ? std::max(ended_ns, raw_[n].ended_ns) : ended_ns;
+            if (raw_[n].is_call()) {
+                int64_t& end_ns = ended_ns[graph_.nodes[n].step];
+                end_ns = std::max(end_ns, raw_[n].ended_ns);
+            }
         }
         return ended_ns;
+    }
+
+    // Where no call of the next step is seen to end: by how much longer than usual the host marked the end of the last
+    // step behind its calls.
+    double behind_last_ns(const Process& process, const std::vector<int64_t>& ended_ns) const {
+        std::vector<double> behind_ns;
+        for (uint32_t s = 0; s < graph_.steps; ++s) {
+            const StepProfile* const profile = process.profile_of(step_number(s));
+            const bool is_seen = profile != nullptr && ended_ns[s] != 0;
+            behind_ns.push_back(is_seen ? std::max(0.0, static_cast<double>(profile->end_ns - ended_ns[s])) : 0.0);
+        }
+        const double last_ns = behind_ns.back();
+        return std::max(0.0, last_ns - median_of(std::move(behind_ns)));
     }
 
     // Calls visit(call, its times, when the host entered it, index of its step) for each timed call behind the

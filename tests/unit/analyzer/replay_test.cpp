@@ -373,27 +373,33 @@ TEST_CASE("replay: a host that runs ahead of its GPU makes the step no shorter")
 }
 
 TEST_CASE("replay: what lies behind the calls of the last whole step is part of it, also where hosts run ahead") {
-    Slow slow(quiet_job(4));
-    const double step_ns = slow.causes.step_ns;
-    const auto late_ns = static_cast<int64_t>(5 * step_ns);
-    for (analyzer::Process& process : slow.run.processes) {
-        for (analyzer::StepProfile& step : process.steps) {
-            step.begin_ns -= static_cast<int64_t>(1.5 * step_ns);
-            step.end_ns -= static_cast<int64_t>(1.5 * step_ns);
+    for (const bool next_call_ended : {true, false}) {
+        CAPTURE(next_call_ended);
+        Slow slow(quiet_job(4));
+        const double step_ns = slow.causes.step_ns;
+        const auto late_ns = static_cast<int64_t>(5 * step_ns);
+        for (analyzer::Process& process : slow.run.processes) {
+            // A checkpoint before the newest step, of which the GPU has ended one call, or none.
+            const int64_t saved_ns = process.steps.back().begin_ns + late_ns;
+            for (analyzer::StepProfile& step : process.steps) {
+                step.begin_ns -= static_cast<int64_t>(1.5 * step_ns);
+                step.end_ns -= static_cast<int64_t>(1.5 * step_ns);
+            }
+            process.steps[process.steps.size() - 2].end_ns = saved_ns;
+            process.steps.back().begin_ns = saved_ns;
+            process.steps.back().end_ns += 2 * late_ns;
+            const size_t oldest = process.history.size() - process.call_times.size();
+            const size_t first = process.steps.back().first_call - oldest;
+            process.call_times[first].since_before += static_cast<uint32_t>(late_ns / analyzer::CallTimes::kUnitNs);
+            for (size_t i = first + (next_call_ended ? 1 : 0); i < process.call_times.size(); ++i) {
+                process.call_times[i].started = process.call_times[i].ended = format::kNoIndex;
+            }
         }
-        // A checkpoint before the newest step, of which the GPU has ended one call.
-        process.steps.back().end_ns += 2 * late_ns;
-        const size_t oldest = process.history.size() - process.call_times.size();
-        const size_t first = process.steps.back().first_call - oldest;
-        process.call_times[first].since_before += static_cast<uint32_t>(late_ns / analyzer::CallTimes::kUnitNs);
-        for (size_t i = first + 1; i < process.call_times.size(); ++i) {
-            process.call_times[i].started = process.call_times[i].ended = format::kNoIndex;
-        }
+        slow.look();
+        REQUIRE(slow.causes.why_none.empty());
+        const double mean_ns = step_ns + static_cast<double>(late_ns) / static_cast<double>(slow.causes.steps);
+        CHECK(slow.causes.step_ns == doctest::Approx(mean_ns).epsilon(0.02));
     }
-    slow.look();
-    REQUIRE(slow.causes.why_none.empty());
-    const double mean_ns = step_ns + static_cast<double>(late_ns) / static_cast<double>(slow.causes.steps);
-    CHECK(slow.causes.step_ns == doctest::Approx(mean_ns).epsilon(0.02));
 }
 
 TEST_CASE("replay: the first step does not wait for the calls before it") {
