@@ -322,7 +322,7 @@ std::vector<Warning> add_timing_findings(const Run& run, Timing& timing, const D
                                          Diagnosis& diagnosis) {
     std::vector<Finding>& findings = diagnosis.findings;
     const size_t before = findings.size();
-    const bool hangs = any_hangs(findings) || !diagnosis.waiting.empty();
+    const bool hangs = any_hangs(findings);
     const SlowCauses slow = hangs && !any_late(timing) ? SlowCauses() : slow_causes(run, timing);
     diagnosis.step_ns = slow.step_ns;
     forget_lateness_without_cost(slow, timing);

@@ -10,6 +10,7 @@
 #include "robust.h"
 #include "same_work.h"
 #include "slow_causes.h"
+#include "steps.h"
 #include "timed_files.h"
 #include "timing.h"
 #include "timing_draw.h"
@@ -292,6 +293,14 @@ TEST_CASE("replay: what costs a step more than the limit is a finding, what cost
     CHECK(finding.remedy() == next_step(cause));
     CHECK(told.slow.empty());
     CHECK(told.step_ns == slow.causes.step_ns);
+
+    // Also where the dump came while ranks waited, and nothing is overdue yet.
+    analyzer::Diagnosis in_a_wait;
+    in_a_wait.waiting.emplace_back();
+    analyzer::Timing timing = slow.timing;
+    analyzer::add_timing_findings(slow.run, timing, {}, in_a_wait);
+    REQUIRE(in_a_wait.findings.size() == 1);
+    CHECK(in_a_wait.findings.front().summary.text() == finding.summary.text());
 
     const analyzer::Diagnosis below = analyzer::diagnose(slow.run, {.slow_share = cause.share() + 0.01});
     CHECK(outcome_of(below) == analyzer::Outcome::kNothingWrong);
