@@ -1,8 +1,11 @@
-// All ranks became slower at once, and stayed so: what changed concerns the job, not a rank.
+// Steps became longer at once, and stayed so, because all ranks that do the same took longer for it: what changed
+// concerns the job, not a rank.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "cause_search.h"
 #include "correlation.h"
@@ -18,8 +21,8 @@ constexpr double kFewOfASide = 0.2;     // share of the steps that may be as lon
 constexpr double kAboveStepSpread = 3;  // times the spread of steps
 constexpr double kBeside = 0.1;         // share of the steps of a side that are beside the cut
 constexpr double kMostAtCut = 0.6;      // share of what steps became longer that they do there
-constexpr double kMostOfAll = 0.7;      // share of ranks that became slower then
-constexpr double kLeastOfStep = 0.5;    // share of what ranks work longer by which steps became longer
+constexpr double kMostOfAll = 0.7;      // share of ranks with the same work that work longer then
+constexpr double kLeastOfStep = 0.5;    // share of what steps became longer that ranks work longer
 
 std::vector<double> part_of(const std::vector<double>& values, size_t from, size_t to) {
     return {values.begin() + static_cast<std::ptrdiff_t>(from), values.begin() + static_cast<std::ptrdiff_t>(to)};
@@ -41,68 +44,141 @@ std::string longer_text(double times) {
                      : fmt::format("{:.0f} times as long as before", times);
 }
 
+// From that step on steps are longer, and stay so.
+struct Rise {
+    size_t cut = 0;
+    double by_ns = 0;
+};
+
+std::optional<Rise> rise_in(std::vector<double> of_steps) {
+    if (of_steps.size() < 2 * kLeastOnASide) {
+        return std::nullopt;
+    }
+    of_steps.front() = of_steps[1];  // the first step on record has no beginning
+    const size_t cut = rise_of(of_steps, kLeastOnASide);
+    if (cut == 0) {
+        return std::nullopt;
+    }
+    const std::vector<double> early = part_of(of_steps, 0, cut);
+    const std::vector<double> late = part_of(of_steps, cut, of_steps.size());
+    const double before = median_of(early), behind = median_of(late);
+    const double middle = (before + behind) / 2;
+    const bool stays = quantile_of(early, 1 - kFewOfASide) < middle && quantile_of(late, kFewOfASide) > middle;
+    const bool is_clear = behind >= kTimesBefore * before &&
+                          behind - before >= kAboveStepSpread * std::max(spread_of(early), spread_of(late));
+    return stays && is_clear && is_at_once(of_steps, cut, before, behind) ? std::optional(Rise{cut, behind - before})
+                                                                          : std::nullopt;
+}
+
+class Everyone {
+  public:
+    Everyone(CauseSearch& search, const Rise& rise) : search_(search), rise_(rise) {}
+
+    // Ranks that do the same, and do all of it longer.
+    bool find_in_work() {
+        RankSteps amounts_ns(search_.ranks(), search_.steps());
+        SlowCause cause;
+        std::vector<double> times;
+        for (const auto& [role, ranks] : ranks_by_role()) {
+            const auto slower = std::ranges::count_if(ranks, [&](size_t r) {
+                return before_ns(r) > 0 && behind_ns(r) - before_ns(r) >= kLeastOfStep * rise_.by_ns;
+            });
+            if (static_cast<double>(slower) < kMostOfAll * static_cast<double>(ranks.size())) {
+                continue;
+            }
+            for (const size_t r : ranks) {
+                const double longer_ns = std::max(0.0, behind_ns(r) - before_ns(r));
+                cause.ranks.push_back(search_.rank_number(r));
+                times.push_back(before_ns(r) > 0 ? behind_ns(r) / before_ns(r) : 1);
+                for (size_t s = rise_.cut; longer_ns > 0 && s < search_.steps(); ++s) {
+                    amounts_ns.at(r, s) = search_.left_ns.at(r, s) * longer_ns / behind_ns(r);
+                }
+            }
+        }
+        if (cause.ranks.empty()) {
+            return false;
+        }
+        cause.evidence.push_back(fmt::format("they work {} from step {} on", longer_text(median_of(std::move(times))),
+                                             search_.number_of(rise_.cut)));
+        return search_.add(at_once(std::move(cause)), amounts_ns);
+    }
+
+    // Those that mark no steps: calls with them take longer.
+    bool find_in_calls_with_others() {
+        SlowCause cause;
+        Durations without = search_.recorded();
+        for (size_t r = 0; r < search_.ranks(); ++r) {
+            std::map<uint32_t, std::vector<double>> before_ns;  // by slot
+            for_each_call_with_others(r, [&](uint32_t n, size_t step, const std::vector<OutsideArrival>&) {
+                if (step < rise_.cut) {
+                    before_ns[search_.graph.nodes[n].slot].push_back(static_cast<double>(without.run_ns[n]));
+                }
+            });
+            for_each_call_with_others(r, [&](uint32_t n, size_t step, const std::vector<OutsideArrival>& others) {
+                const auto known = before_ns.find(search_.graph.nodes[n].slot);
+                if (step < rise_.cut || known == before_ns.end()) {
+                    return;
+                }
+                without.run_ns[n] = std::min(without.run_ns[n], static_cast<float>(median_of(known->second)));
+                for (const OutsideArrival& other : others) {
+                    cause.ranks.push_back(search_.run.processes[other.process].rank);
+                }
+            });
+        }
+        cause.evidence.push_back(
+            fmt::format("calls with them take longer from step {} on, and what the others do by "
+                        "themselves does not",
+                        search_.number_of(rise_.cut)));
+        return search_.add(at_once(std::move(cause)), without);
+    }
+
+  private:
+    SlowCause at_once(SlowCause cause) const {
+        cause.of_class = CauseClass::kEveryone;
+        sort_unique(cause.ranks);
+        cause.since_step = search_.since(rise_.cut);
+        return cause;
+    }
+
+    std::map<uint32_t, std::vector<size_t>> ranks_by_role() const {
+        std::map<uint32_t, std::vector<size_t>> ranks;
+        for (size_t r = 0; r < search_.ranks(); ++r) {
+            ranks[search_.graph.roles[r]].push_back(r);
+        }
+        return ranks;
+    }
+
+    double before_ns(size_t r) const { return median_of(part_of(search_.left_ns.of_rank(r), 1, rise_.cut)); }
+    double behind_ns(size_t r) const {
+        return median_of(part_of(search_.left_ns.of_rank(r), rise_.cut, search_.steps()));
+    }
+
+    // Calls visit(node, step, who else comes).
+    template <typename Visit>
+    void for_each_call_with_others(size_t r, const Visit& visit) const {
+        search_.for_each_step(r, [&](uint32_t first, uint32_t end, size_t step) {
+            for (uint32_t n = first; n < end; ++n) {
+                for (const uint32_t meeting : search_.graph.meetings_of(n)) {
+                    const auto found = search_.graph.outside.find(meeting & ~StepGraph::kDoesNotWait);
+                    if (found != search_.graph.outside.end()) {
+                        visit(n, step, found->second);
+                    }
+                }
+            }
+        });
+    }
+
+    CauseSearch& search_;
+    const Rise rise_;
+};
+
 }  // namespace
 
 void find_everyone(CauseSearch& search) {
-    std::vector<double> of_steps;  // the middle rank's work, as a share of its usual
-    const std::vector<double> usual_ns = search.usual_of_ranks(search.left_ns);
-    for (size_t s = 0; s < search.steps(); ++s) {
-        std::vector<double> shares;
-        for (size_t r = 0; r < search.ranks(); ++r) {
-            shares.push_back(usual_ns[r] > 0 ? search.left_ns.at(r, s) / usual_ns[r] : 1);
-        }
-        of_steps.push_back(median_of(std::move(shares)));
+    if (const std::optional<Rise> rise = rise_in(search.lengths_ns())) {
+        Everyone everyone(search, *rise);
+        everyone.find_in_work() || everyone.find_in_calls_with_others();
     }
-    // The first step on record has no beginning, and what is behind the last one no end.
-    if (of_steps.size() < 2 * kLeastOnASide + 1) {
-        return;
-    }
-    of_steps.front() = of_steps[1];
-    of_steps.back() = of_steps[of_steps.size() - 2];
-    const size_t cut = rise_of(of_steps, kLeastOnASide);
-    if (cut == 0) {
-        return;
-    }
-    const double before = median_of(part_of(of_steps, 0, cut));
-    const double behind = median_of(part_of(of_steps, cut, of_steps.size()));
-    if (before <= 0) {  // no work of their own to be longer than
-        return;
-    }
-    const double spread =
-        std::max(spread_of(part_of(of_steps, 0, cut)), spread_of(part_of(of_steps, cut, of_steps.size())));
-    const double middle = (before + behind) / 2;
-    const bool stays = quantile_of(part_of(of_steps, 0, cut), 1 - kFewOfASide) < middle &&
-                       quantile_of(part_of(of_steps, cut, of_steps.size()), kFewOfASide) > middle;
-    if (!stays || behind < kTimesBefore * before || behind - before < kAboveStepSpread * spread ||
-        !is_at_once(of_steps, cut, before, behind)) {
-        return;
-    }
-    RankSteps amounts_ns(search.ranks(), search.steps());
-    size_t slower = 0;
-    std::vector<double> longer_ns;
-    for (size_t r = 0; r < search.ranks(); ++r) {
-        const std::vector<double> own = search.left_ns.of_rank(r);
-        const double own_before_ns = median_of(part_of(own, 1, cut));
-        const double own_behind_ns = median_of(part_of(own, cut, own.size()));
-        longer_ns.push_back(own_behind_ns - own_before_ns);
-        slower += own_behind_ns > own_before_ns * (1 + (kTimesBefore - 1) / 2) ? 1 : 0;
-        for (size_t s = cut; s < search.steps(); ++s) {
-            amounts_ns.at(r, s) = search.left_ns.at(r, s) * std::max(0.0, 1 - own_before_ns / own_behind_ns);
-        }
-    }
-    std::vector<size_t> behind_cut(search.steps() - cut);
-    std::iota(behind_cut.begin(), behind_cut.end(), cut);
-    if (static_cast<double>(slower) < kMostOfAll * static_cast<double>(search.ranks()) ||
-        !search.are_longer_by(kLeastOfStep * median_of(std::move(longer_ns)), behind_cut)) {
-        return;
-    }
-    SlowCause cause;
-    cause.of_class = CauseClass::kEveryone;
-    cause.ranks = search.all_ranks();
-    cause.since_step = search.since(cut);
-    cause.evidence.push_back(fmt::format("{} of {} ranks work {} from step {} on", slower, search.ranks(),
-                                         longer_text(behind / before), search.number_of(cut)));
-    search.add(std::move(cause), amounts_ns);
 }
 
 }  // namespace titan::analyzer

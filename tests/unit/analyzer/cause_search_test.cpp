@@ -285,6 +285,35 @@ TEST_CASE("everyone: steps that are as long as before are no change, whatever pa
     CHECK(job.causes_by(find_everyone).empty());
 }
 
+TEST_CASE("everyone: only the ranks of one kind work longer from some step on, or the calls with those without steps") {
+    TableJob of_a_kind([](int rank, uint32_t step) {
+        return varied(rank, step) * (rank < 6 ? 0.5 : step < 10 ? 1 : 1.2);
+    });
+    for (const uint32_t rank : {6, 7}) {
+        of_a_kind.graph.roles[rank] = 1;
+    }
+    const std::vector<SlowCause> some = of_a_kind.causes_by(find_everyone);
+    REQUIRE(some.size() == 1);
+    CHECK(some.front().ranks == std::vector<int>{6, 7});
+    CHECK(some.front().since_step == 10);
+
+    TableJob with_others(varied);
+    StepGraph& graph = with_others.graph;
+    with_others.run.processes.emplace_back().rank = kTableRanks;
+    for (uint32_t n = 0; n < graph.nodes.size(); ++n) {
+        graph.outside[graph.pieces[n]] = {{kTableRanks, 0}};
+        graph.nodes[n].run_ns += static_cast<float>(graph.nodes[n].step < 10 ? 0 : 0.2 * kWorkMs * kTableMs);
+    }
+    graph.step_ns = replay(graph, recorded_durations(graph));
+    const std::vector<SlowCause> others = with_others.causes_by(find_everyone);
+    REQUIRE(others.size() == 1);
+    CHECK(others.front().ranks == std::vector<int>{kTableRanks});
+    CHECK(others.front().cost_ns == doctest::Approx(0.75 * 0.2 * kWorkMs * kTableMs).epsilon(0.05));
+
+    graph.outside.clear();
+    CHECK(with_others.causes_by(find_everyone).empty());
+}
+
 TEST_CASE("pauses: steps that are as long as the others are no pauses of all ranks, whatever part of them is work") {
     const auto pauses = [](uint32_t step) { return step == 5 || step == 12 || step == 20 || step == 33; };
     TableJob job([&](int rank, uint32_t step) { return varied(rank, step) + (pauses(step) ? 0.8 * kWorkMs : 0); });
