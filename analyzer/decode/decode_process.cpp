@@ -60,7 +60,8 @@ Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
     return entry;
 }
 
-// A living communicator without counters has sent and received nothing, unless a call found no room for them.
+// A living communicator without counters has sent and received nothing, unless a call found no room for them. It gets
+// them with its first call: where all are 0, they were in a part of the file that is missing.
 void decode_counters(const format::RingImage& image, const CommunicatorRecord& record, Member& member) {
     const bool none_uncounted = image.header().losses[static_cast<size_t>(format::Loss::kP2pUncounted)] == 0;
     const bool has_table = image.for_each_peer(record, [&](int32_t peer, uint64_t sent, uint64_t received) {
@@ -71,7 +72,8 @@ void decode_counters(const format::RingImage& image, const CommunicatorRecord& r
             member.received.emplace_back(peer, received);
         }
     });
-    member.p2p_counted = has_table || (none_uncounted && record.closed_ticks == 0);
+    member.p2p_counted =
+        has_table ? !member.sent.empty() || !member.received.empty() : none_uncounted && record.closed_ticks == 0;
 }
 
 Member decode_member(const format::RingImage& image, const CommunicatorRecord& record, TextTable& texts) {

@@ -129,24 +129,27 @@ uint32_t RingBuilder::add_communicator(uint64_t id, int size, int rank, std::str
     record->parent_rank = -1;
     record->name = text(name);
     record->create_thread = static_cast<uint32_t>(spec_.pid);
-    const uint64_t counter_bytes = size > 0 ? 16 * static_cast<uint64_t>(size) : 0;
     record->p2p_offset_bytes = kNoSequence;
-    if (counter_bytes != 0 && head(kPeers) + counter_bytes <= spec_.p2p_bytes) {
-        record->p2p_offset_bytes = head(kPeers);
-        head(kPeers) += counter_bytes;
-    }
     record->published = 1;
     return static_cast<uint32_t>(row);
 }
 
 CommunicatorRecord& RingBuilder::communicator(uint32_t row) { return *slot<CommunicatorRecord>(kComms, row); }
 
+// Counters are made with the first call, as the recorder does.
 void RingBuilder::count_p2p(uint32_t row, bool send, int peer) {
-    const CommunicatorRecord& record = communicator(row);
-    if (record.p2p_offset_bytes != kNoSequence) {
-        const uint64_t index = static_cast<uint64_t>(peer) + (send ? 0 : static_cast<uint64_t>(record.size));
-        ++*at<uint64_t>(header().regions[kPeers].offset_bytes + record.p2p_offset_bytes + index * 8);
+    CommunicatorRecord& record = communicator(row);
+    const uint64_t counter_bytes = 16 * static_cast<uint64_t>(std::max(record.size, 0));
+    if (record.p2p_offset_bytes == kNoSequence && head(kPeers) + counter_bytes <= spec_.p2p_bytes) {
+        record.p2p_offset_bytes = head(kPeers);
+        head(kPeers) += counter_bytes;
     }
+    if (record.p2p_offset_bytes == kNoSequence) {
+        ++header().losses[static_cast<size_t>(format::Loss::kP2pUncounted)];
+        return;
+    }
+    const uint64_t index = static_cast<uint64_t>(peer) + (send ? 0 : static_cast<uint64_t>(record.size));
+    ++*at<uint64_t>(header().regions[kPeers].offset_bytes + record.p2p_offset_bytes + index * 8);
 }
 
 CollectiveEntry& RingBuilder::add_call(uint32_t communicator_row, OpKind kind) {

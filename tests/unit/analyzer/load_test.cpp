@@ -4,14 +4,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/process.h"
+#include "decode_process.h"
 #include "diagnose.h"
 #include "load_run.h"
 #include "played.h"
+#include "ring_builder.h"
 #include "rings.h"
 #include "temporary_directory.h"
 
@@ -56,6 +59,26 @@ std::string dump_path(const std::string& directory, int rank, const std::string&
 }
 
 }  // namespace
+
+TEST_CASE("load: counters of messages that are missing from a file do not say that there were none") {
+    titan::synth::RingBuilder ring({});
+    const auto member = [&ring] {
+        OpenedSource opened;
+        opened.image = *titan::format::RingImage::open(ring.bytes());
+        return decode_process(opened).members.front();
+    };
+    const uint32_t row = ring.add_communicator(7, 4, 0, "world");
+    CHECK(member().p2p_counted);  // no message yet
+    ring.count_p2p(row, true, 2);
+    CHECK(member().p2p_counted);
+    CHECK(member().sent_to(2) == 1);
+
+    const auto& counters = ring.header().regions[static_cast<size_t>(titan::format::RegionKind::kP2pCounters) - 1];
+    REQUIRE(counters.kind == titan::format::RegionKind::kP2pCounters);
+    std::fill_n(ring.bytes().begin() + static_cast<std::ptrdiff_t>(counters.offset_bytes), 2 * 4 * sizeof(uint64_t),
+                std::byte{0});
+    CHECK(!member().p2p_counted);
+}
 
 TEST_CASE("a log that says nothing, named beside a directory, is left out and said") {
     TemporaryDirectory place;
