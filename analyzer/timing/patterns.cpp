@@ -258,7 +258,8 @@ LateShape shape_of(const std::vector<double>& costs, const ShapeLimits& limits) 
 
 LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits) {
     LateShape shape;
-    const double least_ns = std::max(kLongPause * limits.length_ns, limits.least_ns);
+    constexpr double kLeastPause = 0.2;  // share of a key
+    const double least_ns = std::max(kLeastPause * limits.length_ns, limits.least_ns);
     const std::vector<bool> late = late_from(least_ns, costs);
     const auto times = static_cast<double>(std::count(late.begin(), late.end(), true));
     if (times <= kSeldom * static_cast<double>(costs.size())) {

@@ -32,7 +32,7 @@ inline constexpr double kSeldom = 0.34;
 // So many pauses of such a length (share of a key) are no chance, however rare they are.
 inline constexpr size_t kLeastLongPauses = 3;
 inline constexpr double kLongPause = 0.3;
-// Irregular if there are so many costs that are so large.
+// Irregular if there are so many costs that are so large; the caller asks that others have far fewer.
 LateShape shape_of_long_pauses(const std::vector<double>& costs, const ShapeLimits& limits);
 
 }  // namespace titan::analyzer
