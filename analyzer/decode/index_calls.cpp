@@ -35,7 +35,8 @@ CallSignature signature_of(const Entry& entry) {
     signature.kind = entry.kind;
     signature.datatype = entry.datatype;
     signature.reduction = entry.reduction;
-    signature.captured = entry.captured;
+    // NCCL took no notice of a call that it refused: like a captured one, it did not run.
+    signature.captured = entry.captured || (entry.state == CallState::kFailed && entry.sequence == kNoSequence);
     signature.replayed = entry.replay != 0;
     signature.arguments_lost = entry.arguments_lost;
     return signature;

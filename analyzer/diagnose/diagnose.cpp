@@ -190,6 +190,7 @@ Diagnosis diagnose_records(const Run& run, const DiagnoseOptions& options) {
     set_cannot_tell(run, diagnosis);
     diagnosis.ended = findings.empty() ? ended_well_text(run, diagnosis.step_ns) : std::string();
     diagnosis.metrics = findings.empty() && diagnosis.ended.empty() ? odd_metrics_text(run) : std::string();
+    add_refusals(evidence, findings);
     add_nccl_errors(evidence, findings);
     add_closed_communicators(evidence, findings);
     add_testimony(run, findings);

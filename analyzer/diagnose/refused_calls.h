@@ -1,5 +1,4 @@
-// Calls that NCCL refused, and that were a process's last: the exception that the program ends with, or handles, is
-// NCCL's.
+// Calls that NCCL refused: it has not counted them, and the program may have gone on.
 #pragma once
 
 #include <string>
@@ -15,6 +14,7 @@ struct Refusal {
     std::vector<int> ranks;
 };
 
+// Calls that were a process's last: the exception that the program ends with, or handles, is NCCL's.
 std::vector<Refusal> refusals_of(const Run& run);
 // "NCCL refused comm_init (invalid usage) on ranks 0-3".
 Sentence refusal_fact(const Refusal& refusal);

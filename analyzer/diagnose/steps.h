@@ -40,6 +40,8 @@ void add_children(const Evidence& evidence, std::vector<Finding>& findings);
 void add_last_events(const Evidence& evidence, std::vector<Finding>& findings);
 // Adds the state of the GPUs of each named rank of what hangs or is slow as evidence, and the faults of its host.
 void add_health(const Evidence& evidence, std::vector<Finding>& findings);
+// Says which call of a named rank NCCL refused where others hang: the program may have caught the error and gone on.
+void add_refusals(const Evidence& evidence, std::vector<Finding>& findings);
 // Settings and machines that differ: beside what hangs in flight or in a creation, else a warning. Last, when all
 // findings are there.
 void tell_config(const Run& run, Diagnosis& diagnosis);

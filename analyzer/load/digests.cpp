@@ -145,7 +145,7 @@ void complete_entries(Process& p) {
         entry.kind = signature.kind;
         entry.datatype = signature.datatype;
         entry.reduction = signature.reduction;
-        entry.captured = signature.captured;
+        entry.captured = signature.captured && entry.state != CallState::kFailed;
         entry.arguments_lost = signature.arguments_lost;
         entry.step = p.history.steps.at(entry.place);
         entry.replay = static_cast<uint32_t>(p.history.replays.at(entry.place));

@@ -331,7 +331,9 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
     const bool captured = graph != 0 && replay == 0;
     Queued queued{action, ring.next_ticket(), 0};
     CollectiveEntry& entry = ring.add_call(row, action.op);
-    if (captured) {
+    if (action.fails) {
+        queued.sequence = kNoSequence;
+    } else if (captured) {
         queued.sequence = kNoSequence;
         host.graphs[graph].push_back(action);
         host.graphs[graph].back().group = thread.group_depth != 0 ? ring.header().groups : 0;

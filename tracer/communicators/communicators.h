@@ -14,11 +14,14 @@
 
 namespace titan::tracer {
 
-// The three kinds of answer that NCCL gives, by the numbers of ncclResult_t: this layer includes no vendor header.
+// The kinds of answer that NCCL gives, by the numbers of ncclResult_t: this layer includes no vendor header.
 inline constexpr int kSuccess = 0;
 inline constexpr int kInProgress = 7;  // returned for a non-blocking communicator: not finished yet
 
 constexpr bool is_error(int result) { return result != kSuccess && result != kInProgress; }
+
+// ncclInvalidArgument, ncclInvalidUsage: NCCL has not taken the call.
+constexpr bool is_refused(int result) { return result == 4 || result == 5; }
 
 // The tracer's private half of a communicator; `record` is the half that readers see.
 struct Communicator {

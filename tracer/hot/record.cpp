@@ -234,6 +234,9 @@ void leave_call(Call& call, int result) {
     } else {
         leave_uncommon(thread, entry, call, result, now);
     }
+    if (is_refused(result) && thread.session->collectives.holds(entry, call.ticket)) [[unlikely]] {
+        give_back_sequence(*thread.session, entry);
+    }
     go_outside(thread);
 }
 

@@ -3,6 +3,7 @@
 #include "cold_calls.h"
 #include "communicators.h"
 #include "record_launch.h"
+#include "sequence.h"
 #include "session.h"
 #include "thread_state.h"
 #include "tracer/record.h"
@@ -90,6 +91,10 @@ void end_group(Thread& thread, int result, uint64_t entered, uint64_t now) {
         store_field(entry.result, result);
         store_field(entry.state, is_error(result) ? CallState::kFailed : CallState::kEnqueued);
     });
+    if (is_refused(result)) [[unlikely]] {
+        for_each_grouped(thread, CallState::kFailed,
+                         [&](CollectiveEntry& entry, uint64_t) { give_back_sequence(session, entry); });
+    }
     thread.group_launches = 0;
 }
 
@@ -129,8 +134,10 @@ bool enter_group_end(Call& call, uint16_t api, bool simulate) {
     begin_call(call, *thread, now);  // the ticket's place carries when the end was entered
     if (thread->group_depth == 1) {
         if (simulate) {  // launches nothing: its calls are over
-            for_each_grouped(*thread, CallState::kGrouped,
-                             [](CollectiveEntry& entry, uint64_t) { store_field(entry.state, CallState::kReturned); });
+            for_each_grouped(*thread, CallState::kGrouped, [&](CollectiveEntry& entry, uint64_t) {
+                store_field(entry.state, CallState::kReturned);
+                give_back_sequence(*thread->session, entry);
+            });
         } else {
             begin_group(*thread);
         }

@@ -38,4 +38,21 @@ inline uint64_t take_sequence(Session& session, Communicator& communicator, form
     return take_other_sequence(session, communicator, kind, traits, peer);
 }
 
+// NCCL checks a call before it counts it: one that it refused has no number, and the next call gets it.
+[[gnu::cold, gnu::noinline]] inline void give_back_sequence(Session& session, format::CollectiveEntry& entry) {
+    const bool sends = entry.kind == format::OpKind::kSend;
+    const bool counted = format::is_collective(entry.kind) || sends || entry.kind == format::OpKind::kRecv;
+    if (!counted || entry.sequence == format::kNoSequence || entry.communicator == format::kNoIndex) {
+        return;
+    }
+    Communicator& communicator = session.communicators.at(entry.communicator);
+    uint64_t* counter = &communicator.record->next_sequence;
+    if (!format::is_collective(entry.kind)) {
+        counter =
+            communicator.p2p.load(std::memory_order_acquire) + (sends ? 0 : communicator.record->size) + entry.peer;
+    }
+    std::atomic_ref(*counter).fetch_sub(1, std::memory_order_relaxed);
+    store_field(entry.sequence, format::kNoSequence);
+}
+
 }  // namespace titan::tracer

@@ -55,6 +55,22 @@ TEST_CASE("a group that fails fails its calls") {
     CHECK(entry.result == 5);
 }
 
+TEST_CASE("NCCL counts no call of a group that it refuses or only simulates, and neither do we") {
+    for (const bool simulate : {false, true}) {
+        void* const comm = test::create(simulate ? 45 : 46, 4, 0);
+        const tracer::CallArgs send{.kind = OpKind::kSend, .comm = comm, .peer = 1};
+        start_group();
+        test::call({.kind = OpKind::kAllReduce, .comm = comm});
+        const auto& first = test::call(send);
+        test::call(send);
+        auto end = enter_end(simulate);
+        tracer::leave_group_end(end, simulate ? 0 : 4);
+        CHECK(first.sequence == format::kNoSequence);
+        CHECK(test::call(send).sequence == 0);
+        CHECK(test::call({.kind = OpKind::kAllReduce, .comm = comm}).sequence == 0);
+    }
+}
+
 TEST_CASE("a simulated end launches nothing") {
     void* const comm = test::create(42, 4, 0);
     start_group();

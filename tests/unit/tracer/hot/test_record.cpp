@@ -75,6 +75,15 @@ TEST_CASE("errors are kept, handles of user-made reductions are not") {
     CHECK(entry.reduction == format::Reduction::kPremulSum);
 }
 
+TEST_CASE("a call that NCCL refuses has no number, and one that fails in it has") {
+    void* const comm = test::create(14, 4, 0);
+    const auto& refused = test::call({.kind = OpKind::kBroadcast, .comm = comm, .peer = 9}, 4);
+    CHECK(refused.state == CallState::kFailed);
+    CHECK(refused.sequence == format::kNoSequence);
+    CHECK(test::call({.kind = OpKind::kBroadcast, .comm = comm, .peer = 0}, 2).sequence == 0);
+    CHECK(test::call({.kind = OpKind::kBroadcast, .comm = comm, .peer = 0}).sequence == 1);
+}
+
 TEST_CASE("a call inside a recorded call is not recorded again") {
     void* const comm = test::create(25, 4, 0);
     tracer::Call outer;
