@@ -93,7 +93,10 @@ void tell_rank(const Evidence& evidence, ToldSoFar& told, int rank, const std::v
     std::vector<int> peers;
     for (const Pair& pair : pairs) {
         nodes.push_back(pair.node);
-        peers.push_back(pair.halves[pair.halves[0].rank == rank ? 1 : 0].rank);
+        const int peer = pair.halves[pair.halves[0].rank == rank ? 1 : 0].rank;
+        if (peer != rank || pairs.size() == 1) {  // an exchange has halves to and from itself, too
+            peers.push_back(peer);
+        }
     }
     const uint32_t oldest = evidence.oldest_of(nodes);
     const Pair& first = pairs.front();
@@ -120,29 +123,33 @@ void tell_rank(const Evidence& evidence, ToldSoFar& told, int rank, const std::v
 }  // namespace
 
 void find_pairs_of_other_size(const Evidence& evidence, ToldSoFar& told) {
-    std::map<int, std::vector<Pair>> odd_by_past;
-    std::map<uint32_t, std::vector<Pair>> open;  // by communicator
+    std::map<uint32_t, std::vector<Pair>> differ;  // by communicator
     for (uint32_t index = 0; index < evidence.graph.nodes.size(); ++index) {
         const WaitNode& node = evidence.node(index);
         if (all_arrived(evidence, told, index) && node.sizes_differ) {
-            Pair pair{index, {half_of(evidence, node, OpKind::kSend), half_of(evidence, node, OpKind::kRecv)}};
-            const int odd = odd_by_its_past(pair);
-            (odd >= 0 ? odd_by_past[odd] : open[node.communicator]).push_back(std::move(pair));
+            differ[node.communicator].push_back(
+                {index, {half_of(evidence, node, OpKind::kSend), half_of(evidence, node, OpKind::kRecv)}});
+        }
+    }
+    std::map<int, std::vector<Pair>> odd_by_past;
+    for (auto& [communicator, pairs] : differ) {
+        const auto in_all =
+            only_in_all(pairs, [](const Pair& pair) { return std::pair(pair.halves[0].rank, pair.halves[1].rank); });
+        if (in_all) {
+            tell_rank(evidence, told, *in_all, pairs,
+                      std::ranges::all_of(pairs, [&](const Pair& pair) { return odd_by_its_past(pair) == *in_all; }));
+            continue;
+        }
+        for (Pair& pair : pairs) {
+            if (const int odd = odd_by_its_past(pair); odd >= 0) {
+                odd_by_past[odd].push_back(std::move(pair));
+            } else {
+                tell_undecidable(evidence, told, pair);
+            }
         }
     }
     for (const auto& [rank, pairs] : odd_by_past) {
         tell_rank(evidence, told, rank, pairs, true);
-    }
-    for (const auto& [communicator, pairs] : open) {
-        const auto rank =
-            only_in_all(pairs, [](const Pair& pair) { return std::pair(pair.halves[0].rank, pair.halves[1].rank); });
-        if (rank) {
-            tell_rank(evidence, told, *rank, pairs, false);
-            continue;
-        }
-        for (const Pair& pair : pairs) {
-            tell_undecidable(evidence, told, pair);
-        }
     }
 }
 
