@@ -493,9 +493,11 @@ class CommunicatorMatcher {
                                       ranks_fact(others), op_text(good.kind));
         } else {
             const bool by_shape = mismatch.kind == FindingKind::kSizeMismatch && wrong.count == good.count;
+            const bool by_both = mismatch.kind == FindingKind::kDtypeMismatch && wrong.count != good.count;
             const auto differs = [&](const Bloc& side, const Entry& call) {
-                return by_shape ? run_.process(side.front().ref).text(call.shape)
-                                : difference_text(mismatch.kind, call);
+                return by_shape  ? run_.process(side.front().ref).text(call.shape)
+                       : by_both ? arguments_text(call)
+                                 : difference_text(mismatch.kind, call);
             };
             mismatch.summary = phrase("{} called {} {} with {}, {} with {}", who, op_text(wrong.kind), place,
                                       differs(bloc, wrong), ranks_fact(others), differs(right, good));
