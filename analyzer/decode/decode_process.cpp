@@ -48,7 +48,8 @@ Entry decode_entry(const CollectiveEntry& raw, const format::RingClock& clock) {
     entry.group = static_cast<uint32_t>(raw.group);
     entry.thread = raw.thread;
     entry.step = raw.step < 0 ? -1 : clamp_int(raw.step);
-    entry.peer = op_class == OpClass::rooted || op_class == OpClass::p2p ? raw.peer : -1;
+    const bool has_peer = op_class == OpClass::rooted || op_class == OpClass::p2p || raw.kind == OpKind::kWaitSignal;
+    entry.peer = has_peer ? raw.peer : -1;
     entry.result = raw.result;
     entry.kind = raw.kind;
     entry.datatype = raw.datatype;

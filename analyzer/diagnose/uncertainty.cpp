@@ -172,6 +172,7 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     lost(format::Loss::kCommunicatorsUntracked);
     doubt_free_host(run, first, finding);
     doubt_lost_wait(run, node, finding);
+    doubt<Unknown::kSignalIndex>(finding, node.op == OpKind::kWaitSignal);
     if (node.kind == WaitKind::kPointToPoint) {
         lost(format::Loss::kP2pUncounted);
         // In an exchange each pair counts for itself: no vote decides whether one side skipped it or the other made one

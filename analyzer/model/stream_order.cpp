@@ -10,7 +10,7 @@ namespace titan::analyzer {
 namespace {
 
 bool is_stream_call(OpKind kind) {
-    return format::is_collective(kind) || kind == OpKind::kSend || kind == OpKind::kRecv;
+    return format::is_collective(kind) || kind == OpKind::kSend || kind == OpKind::kRecv || kind == OpKind::kWaitSignal;
 }
 
 Progress own_progress(const Entry& entry) {

@@ -28,7 +28,8 @@ struct MissingCall {
     OpKind kind;
     int32_t peer;
     bool is(const CallSignature& call) const {
-        return call.row == row && call.kind == kind &&
+        const bool signals = kind == OpKind::kSignal && call.kind == OpKind::kPutSignal;  // with data, or without
+        return call.row == row && (call.kind == kind || signals) &&
                (format::class_of(kind) != format::OpClass::p2p || call.peer == peer);
     }
 };
@@ -37,7 +38,8 @@ MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) 
     if (node.kind != WaitKind::kPointToPoint) {
         return {absent.row, node.waiting.front().entry != nullptr ? node.waiting.front().entry->kind : node.op, -1};
     }
-    return comm_rank == node.source ? MissingCall{absent.row, OpKind::kSend, node.target}
+    const OpKind sent = node.op == OpKind::kWaitSignal ? OpKind::kSignal : OpKind::kSend;
+    return comm_rank == node.source ? MissingCall{absent.row, sent, node.target}
                                     : MissingCall{absent.row, OpKind::kRecv, node.source};
 }
 

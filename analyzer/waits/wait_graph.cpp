@@ -21,6 +21,30 @@ namespace {
 
 using NodeKey = std::tuple<WaitKind, uint32_t, uint64_t, int, int, OpKind>;
 
+// NCCL counts signals of a pair, and so do we, as far as the whole record is there.
+uint64_t newest_awaited_signal(const Process& process, const Entry& wait) {
+    uint64_t signals = 0;
+    for (uint32_t place = 0; wait.peer >= 0 && process.overwritten == 0 && place <= wait.place; ++place) {
+        const CallSignature& call = process.history[place];
+        const bool counts = call.kind == OpKind::kWaitSignal && call.row == wait.row && call.peer == wait.peer;
+        signals += counts ? call.count : 0;
+    }
+    return signals == 0 ? kNoSequence : signals - 1;
+}
+
+// Where in its history a process sent the n-th signal to the peer.
+std::optional<uint32_t> place_of_signal(const Process& process, uint32_t row, int peer, uint64_t number) {
+    for (uint32_t place = 0; place < process.history.size(); ++place) {
+        const CallSignature& call = process.history[place];
+        const bool counts = (call.kind == OpKind::kPutSignal || call.kind == OpKind::kSignal) && call.row == row &&
+                            call.peer == peer && !call.captured;
+        if (counts && number-- == 0) {
+            return place;
+        }
+    }
+    return std::nullopt;
+}
+
 class GraphBuilder {
   public:
     GraphBuilder(const Run& run, const SiblingEdits& edits) : run_(run), edits_(edits), holds_(run, placed_) {}
@@ -79,7 +103,7 @@ class GraphBuilder {
                                       : kind == OpKind::kSend     ? std::pair(member.rank, peer)
                                                                   : std::pair(peer, member.rank);
         return node_for({format::is_collective(kind) ? WaitKind::kCollective : WaitKind::kPointToPoint,
-                         member.communicator, sequence, source, target, OpKind{}});
+                         member.communicator, sequence, source, target, kind == OpKind::kWaitSignal ? kind : OpKind{}});
     }
 
     void add_heads(uint32_t process) {
@@ -98,12 +122,14 @@ class GraphBuilder {
         for (const StreamHead& head : placed_.orders[process].heads) {
             for (const uint32_t index : head.entries) {
                 const Entry& entry = owner.entries[index];
-                if (entry.row == kNoIndex || entry.sequence == kNoSequence ||
+                const uint64_t number =
+                    entry.kind == OpKind::kWaitSignal ? newest_awaited_signal(owner, entry) : entry.sequence;
+                if (entry.row == kNoIndex || number == kNoSequence ||
                     owner.members[entry.row].communicator == kNoIndex) {
                     continue;
                 }
                 const Member& member = owner.members[entry.row];
-                const uint32_t node = call_node(member, entry.kind, entry.sequence, entry.peer);
+                const uint32_t node = call_node(member, entry.kind, number, entry.peer);
                 WaitNode& target = graph_.nodes[node];
                 if (!entry.arguments_lost || target.waiting.empty()) {
                     target.op = entry.kind;
@@ -355,6 +381,23 @@ class GraphBuilder {
         return found == p2p_.end() ? nullptr : found->second;
     }
 
+    // A one-sided transfer ends without its target; who waits for its signal waits for the one that sends it.
+    void look_at_signal(WaitNode& node, MemberRef sender) {
+        const Member& member = run_.member(sender);
+        const Process& process = run_.process(sender);
+        const std::optional<uint32_t> place = place_of_signal(process, sender.row, node.target, node.sequence);
+        const auto sent =
+            std::ranges::find_if(process.entries, [&](const Entry& entry) { return place && entry.place == *place; });
+        if (sent != process.entries.end()) {
+            place_recorded(node, sender, *sent);
+        } else if (place || process.overwritten != 0) {
+            node.lost = true;
+        } else {
+            node.absent.push_back(
+                {sender, member.rank, member.global_rank, AbsenceReason::kNotIssued, holds_.of_member(sender), false});
+        }
+    }
+
     void look_at_pair(uint32_t index) {
         WaitNode& node = graph_.nodes[index];
         const Communicator& communicator = run_.communicators[node.communicator];
@@ -367,6 +410,12 @@ class GraphBuilder {
                 continue;
             }
             const MemberRef ref = communicator.by_rank[static_cast<size_t>(self)];
+            if (node.op == OpKind::kWaitSignal && (ref.known() || !sender)) {
+                if (sender) {
+                    look_at_signal(node, ref);
+                }
+                continue;
+            }
             if (!ref.known()) {
                 if (!communicator.identity_guessed) {
                     node.absent.push_back(
@@ -392,7 +441,7 @@ class GraphBuilder {
                 node.absent.push_back(not_issued(node, ref, member.rank, member.global_rank));
             }
         }
-        if (const Entry* const call = node.waiting.front().entry; call != nullptr) {
+        if (const Entry* const call = node.waiting.front().entry; call != nullptr && node.op != OpKind::kWaitSignal) {
             node.op = halves[0] != nullptr || call->kind == OpKind::kSend ? OpKind::kSend : OpKind::kRecv;
         }
         node.sizes_differ = halves[0] != nullptr && halves[1] != nullptr && !pair_agrees(*halves[0], *halves[1]);

@@ -34,6 +34,16 @@ class Pairs(harness.Case):
         for verdict, _ in self.verdict_of("other-size", 2):
             self.assertEqual((verdict["kind"], sorted(verdict["ranks"])), ("size_mismatch", [0, 1]))
 
+    def test_signal_never_sent(self):
+        for verdict, _ in self.verdict_of("no-signal", 2):
+            self.assertEqual((verdict["kind"], verdict["ranks"]), ("p2p_unmatched", [0]))
+            self.assertIn("wait_signal #1 from rank 0 to rank 1", verdict["summary"])
+
+    def test_call_that_nccl_refused(self):
+        for verdict, head in self.verdict_of("refused", 3):
+            self.assertEqual((verdict["kind"], verdict["ranks"], head["seq"]), ("rank_not_arrived", [0], 2))
+            self.assertIn("NCCL refused broadcast", verdict["summary"])
+
     def test_grouped_ring_is_healthy(self):
         jobs = self.place.start_ranks("e2e-pairs", "ring", 4)
         for job in jobs:

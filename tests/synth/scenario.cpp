@@ -331,7 +331,7 @@ void Scenario::issue(int rank, const Action& action, uint64_t graph, uint64_t re
     const bool captured = graph != 0 && replay == 0;
     Queued queued{action, ring.next_ticket(), 0};
     CollectiveEntry& entry = ring.add_call(row, action.op);
-    if (action.fails) {
+    if (action.fails || is_one_sided(action.op)) {
         queued.sequence = kNoSequence;
     } else if (captured) {
         queued.sequence = kNoSequence;
@@ -414,28 +414,15 @@ void Scenario::launch_group(int rank) {
     thread.open_group.clear();
 }
 
-bool Scenario::is_ready(int rank, const Queued& queued) const {
-    const CommunicatorSpec& spec = communicators_.at(queued.action.communicator);
-    if (class_of(queued.action.op) == OpClass::p2p) {
-        const bool send = queued.action.op == OpKind::kSend;
-        const int peer = spec.ranks[static_cast<size_t>(queued.action.peer)];
-        const Queued* other = head_of(peer, queued.action.communicator, send ? OpKind::kRecv : OpKind::kSend,
-                                      spec.rank_of(rank), queued.sequence);
-        return other != nullptr && other->action.count == queued.action.count;
-    }
-    for (const int member : spec.ranks) {
-        const Queued* other = head_of(member, queued.action.communicator, queued.action.op, -1, queued.sequence);
-        // Another reduction goes unnoticed in NCCL; everything else does not.
-        if (other == nullptr || other->action.never_finishes || other->action.op != queued.action.op ||
-            other->action.count != queued.action.count || other->action.peer != queued.action.peer ||
-            other->action.datatype != queued.action.datatype) {
-            return false;
+void Scenario::finish(int rank, const Queued& queued) {
+    if (is_one_sided(queued.action.op)) {
+        const int peer = communicators_.at(queued.action.communicator).ranks[static_cast<size_t>(queued.action.peer)];
+        if (queued.action.op == OpKind::kWaitSignal) {
+            signals_[{queued.action.communicator, peer, rank}] -= queued.action.count;
+        } else {
+            ++signals_[{queued.action.communicator, rank, peer}];
         }
     }
-    return true;
-}
-
-void Scenario::finish(int rank, const Queued& queued) {
     RingBuilder& ring = *rings_[static_cast<size_t>(rank)];
     CollectiveEntry& entry = ring.call(queued.ticket);
     if (!options_.gpu_progress || entry.slot_sequence != 2 * queued.ticket + 2) {

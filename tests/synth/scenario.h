@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ring_builder.h"
@@ -225,7 +226,8 @@ class Scenario {
         std::shared_ptr<RingBuilder> ring;
         uint64_t now = 0;
     };
-    std::map<int, size_t> snapshots_;  // rank -> round
+    std::map<int, size_t> snapshots_;                                // rank -> round
+    std::map<std::tuple<std::string, int, int>, uint64_t> signals_;  // communicator, from, to -> not awaited yet
     std::map<int, Frozen> frozen_;
     uint64_t now_ = 0;
 };

@@ -129,6 +129,33 @@ const Scenario::Queued* Scenario::head_of(int rank, const std::string& communica
     return nullptr;
 }
 
+bool Scenario::is_ready(int rank, const Queued& queued) const {
+    const CommunicatorSpec& spec = communicators_.at(queued.action.communicator);
+    if (is_one_sided(queued.action.op)) {  // the sender waits for nobody
+        const auto sent =
+            signals_.find({queued.action.communicator, spec.ranks[static_cast<size_t>(queued.action.peer)], rank});
+        return queued.action.op != OpKind::kWaitSignal ||
+               (sent != signals_.end() && sent->second >= queued.action.count);
+    }
+    if (class_of(queued.action.op) == OpClass::p2p) {
+        const bool send = queued.action.op == OpKind::kSend;
+        const int peer = spec.ranks[static_cast<size_t>(queued.action.peer)];
+        const Queued* other = head_of(peer, queued.action.communicator, send ? OpKind::kRecv : OpKind::kSend,
+                                      spec.rank_of(rank), queued.sequence);
+        return other != nullptr && other->action.count == queued.action.count;
+    }
+    for (const int member : spec.ranks) {
+        const Queued* other = head_of(member, queued.action.communicator, queued.action.op, -1, queued.sequence);
+        // Another reduction goes unnoticed in NCCL; everything else does not.
+        if (other == nullptr || other->action.never_finishes || other->action.op != queued.action.op ||
+            other->action.count != queued.action.count || other->action.peer != queued.action.peer ||
+            other->action.datatype != queued.action.datatype) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void Scenario::reach(int rank, const Group& group) {
     if (group.launch != 0 && options_.method == GpuProgressMethod::kWrites && !is_dead(rank)) {
         rings_[static_cast<size_t>(rank)]->marks(group.launch).started = group.launch;

@@ -9,6 +9,10 @@
 
 namespace titan::synth {
 
+inline bool is_one_sided(OpKind op) {
+    return op == OpKind::kPutSignal || op == OpKind::kSignal || op == OpKind::kWaitSignal;
+}
+
 struct Scenario::Queued {
     Action action;
     uint64_t ticket = 0;

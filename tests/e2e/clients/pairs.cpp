@@ -65,8 +65,40 @@ int other_size() {
     return 0;
 }
 
-constexpr client::Scenario kScenarios[] = {
-    {"cycle", cycle}, {"ring", ring}, {"no-receive", no_receive}, {"other-size", other_size}};
+// Rank 1 waits for one signal more than rank 0 sends.
+int no_signal() {
+    Rank r;
+    r.join();
+    for (int round = 0; round < 2; ++round) {
+        r.reduce_and_sync();
+        if (r.rank == 0 && round == 0) {
+            NCCL(ncclSignal(1, 0, 0, 0, r.comm, r.stream));
+        } else if (r.rank == 1) {
+            ncclWaitSignalDesc_t wait{1, 0, 0, 0};
+            NCCL(ncclWaitSignal(1, &wait, r.comm, r.stream));
+        }
+        r.sync();
+    }
+    client::await("never");
+    return 0;
+}
+
+// NCCL refuses the second call of rank 0, which goes on: its third one meets the second one of the others.
+int refused() {
+    Rank r;
+    r.join();
+    for (int round = 0; round < 3; ++round) {
+        const int root = r.rank == 0 && round == 1 ? r.size : 0;
+        ncclBroadcast(r.send, r.receive, kCount, ncclFloat32, root, r.comm, r.stream);
+        r.sync();
+    }
+    client::await("never");
+    return 0;
+}
+
+constexpr client::Scenario kScenarios[] = {{"cycle", cycle},           {"ring", ring},
+                                           {"no-receive", no_receive}, {"other-size", other_size},
+                                           {"no-signal", no_signal},   {"refused", refused}};
 
 }  // namespace
 

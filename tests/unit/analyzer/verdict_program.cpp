@@ -104,7 +104,8 @@ class Writer {
         }
         const format::OpClass kind = format::class_of(op);
         const int root = kind == format::OpClass::rooted ? 0 : -1;
-        program_.call(own_of(words[0]), op, kind == format::OpClass::p2p ? 64 : 1024, root);
+        const uint64_t count = op == format::OpKind::kWaitSignal ? 1 : kind == format::OpClass::p2p ? 64 : 1024;
+        program_.call(own_of(words[0]), op, count, root);
         for (size_t i = 1; i < words.size(); ++i) {
             argument(words[i]);
         }
