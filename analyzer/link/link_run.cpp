@@ -222,12 +222,30 @@ void borrow_slopes(Run& run) {
     }
 }
 
+bool shows_starts(const Run& run) {
+    return std::any_of(run.processes.begin(), run.processes.end(),
+                       [](const Process& process) { return process.starts_seen && !process.starts_with_ends; });
+}
+
+// The GPU of a rank may be stuck before its first call: then only the other ranks show that starts are noted.
+void note_unreached_first_calls(Run& run) {
+    for (Process& process : run.processes) {
+        const bool polled = process.gpu_method == format::GpuProgressMethod::kEvents ||
+                            process.gpu_method == format::GpuProgressMethod::kTiming;
+        for (Entry& entry : process.entries) {
+            if (polled && !process.starts_seen && !process.source.is_flight_recorder && !entry.captured &&
+                entry.state == CallState::kPending && entry.device == DeviceState::kUnknown) {
+                entry.device = DeviceState::kNotReached;
+            }
+        }
+    }
+}
+
 // nccl2 (the "nccl" of PyTorch 2.15) notes the start of a call when it sees its end, and never before: a call without a
 // start may have started. One rank's calls may be so short that a look finds both; where no rank of the run shows a
 // start by itself, it is nccl2.
 void forget_starts_noted_with_ends(Run& run) {
-    if (std::any_of(run.processes.begin(), run.processes.end(),
-                    [](const Process& process) { return process.starts_seen && !process.starts_with_ends; })) {
+    if (shows_starts(run)) {
         return;
     }
     for (Process& process : run.processes) {
@@ -297,6 +315,9 @@ void forget_unmet_ends(Run& run) {
 
 void link(Run& run) {
     forget_starts_noted_with_ends(run);
+    if (shows_starts(run)) {
+        note_unreached_first_calls(run);
+    }
     std::stable_sort(run.processes.begin(), run.processes.end(), [](const Process& a, const Process& b) {
         return std::tie(a.rank, a.pid) < std::tie(b.rank, b.pid);
     });

@@ -364,6 +364,20 @@ TEST_CASE("what NCCL chose for a call that hangs is compared between its members
           "NCCL's algorithm for all_reduce #0 on world is tree on rank 3, and ring on ranks 0-2");
 }
 
+TEST_CASE("a GPU that is stuck before its first call is known by the starts that the others show") {
+    Scenario job(4, watched(GpuProgressMethod::kEvents));
+    job.program(3).hanging_kernel("bad", 0x51);
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.play();
+    for (int rank = 0; rank < 3; ++rank) {
+        job.ring(rank).call(0).state = CallState::kStarted;
+        job.ring(rank).call(0).gpu_started_ticks = job.ring(rank).call(0).entered_ticks + 1000;
+    }
+    const Played played = titan::test::judged([&] { return titan::test::records_of(job, {}, "timeout"); });
+    CHECK(played.diagnosis.findings[0].kind == FindingKind::kGpuQueueBlocked);
+    CHECK(played.diagnosis.findings[0].ranks == std::vector{3});
+}
+
 TEST_CASE("a job that replays its steps is healthy, and its calls have numbers") {
     Scenario job(4, watched(GpuProgressMethod::kWrites));
     write_replays(job, 6, 3);
