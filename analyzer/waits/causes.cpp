@@ -195,6 +195,25 @@ int64_t usual_wait_ns(const Run& run, const WaitNode& node) {
     return watched && usual_ns != 0 ? usual_ns : std::max(usual_ns, pace_ns(run, node));
 }
 
+namespace {
+
+// Somebody asked living processes for their dumps: nothing had gone wrong by itself.
+bool was_asked_for(const Run& run, const WaitNode& node) {
+    const auto is_asked = [&](const Waiter& waiter) {
+        const Process& process = run.process(waiter.member);
+        const format::DumpReason reason = process.source.reason;
+        return process.liveness == Liveness::kAlive &&
+               (reason == format::DumpReason::kSignal || reason == format::DumpReason::kRequest ||
+                reason == format::DumpReason::kApi);
+    };
+    return std::ranges::all_of(node.waiting, is_asked) &&
+           std::ranges::none_of(node.absent, [&](const Absence& absence) {
+               return absence.member.known() && run.process(absence.member).is_gone();
+           });
+}
+
+}  // namespace
+
 int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOptions& options) {
     if (const int64_t asked_ns = options.asked_hang_after_ns(); asked_ns != 0) {
         return asked_ns;
@@ -207,11 +226,15 @@ int64_t hang_after_ns(const Run& run, const WaitNode& node, const DiagnoseOption
     threshold = std::max(threshold, typical > INT64_MAX / kTypicalFactor ? INT64_MAX : typical * kTypicalFactor);
     threshold = std::max(
         {threshold, smeared_over_ns(run, node), shortest_step_ns(run.process(first)), beyond_returning_ns(run, node)});
+    const bool asked = was_asked_for(run, node);
     for (const Waiter& waiter : node.waiting) {
         const Process& process = run.process(waiter.member);
         if (process.source.reason == format::DumpReason::kTimeout && process.timeout_ns != 0) {
             // The tracer itself found it too long.
             threshold = std::min(threshold, nearly_its_timeout_ns(process));
+        } else if (asked) {
+            // It does not yet: a checkpoint or a pause of a server takes seconds, too.
+            threshold = std::max(threshold, std::min(kLeastCreationHangNs, nearly_its_timeout_ns(process) / 2));
         }
     }
     return threshold;

@@ -273,8 +273,9 @@ TEST_CASE("a wait shorter than all steps is no hang, until a watchdog calls it o
         return titan::analyzer::hang_after_ns(run, graph.nodes.front(), {});
     };
     constexpr int64_t kMinuteNs = 60'000'000'000;
-    CHECK(limit_ns("signal", {}) == 1'000'000'000);
-    CHECK(limit_ns("signal", {10 * kMinuteNs}) == 1'000'000'000);  // it compiles
+    CHECK(limit_ns("peer", {}) == 1'000'000'000);
+    CHECK(limit_ns("peer", {10 * kMinuteNs}) == 1'000'000'000);  // it compiles
+    CHECK(limit_ns("signal", {}) == 4'500'000'000);              // it was asked: half of its own limit
     CHECK(limit_ns("signal", {10 * kMinuteNs, kMinuteNs, 2 * kMinuteNs}) == kMinuteNs);
     CHECK(limit_ns("timeout", {kMinuteNs, kMinuteNs}) < kMinuteNs);
 }
