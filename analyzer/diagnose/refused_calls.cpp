@@ -36,15 +36,35 @@ const Entry* newest_if_refused(const Process& process) {
     return last == process.entries.rend() || !is_refused(*last) ? nullptr : &*last;
 }
 
-// Is it the communicator of the finding, or do others wait there for the rank?
-bool is_awaited_on(const Evidence& evidence, const Finding& finding, int rank, uint64_t id) {
-    const auto has_id = [&](uint32_t communicator) {
+// The newest refused call on one of these communicators; null: none.
+template <typename Is>
+const Entry* newest_refused(const Process& process, const Is& is_one) {
+    const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
+        return is_refused(entry) && entry.row < process.members.size() && is_one(process.members[entry.row].id);
+    });
+    return last == process.entries.rend() ? nullptr : &*last;
+}
+
+// The rank's call on the communicator of the finding, or on one where others wait for it. Null: none, or NCCL refused
+// such calls on those who wait, too.
+const Entry* refused_here_alone(const Evidence& evidence, const Finding& finding, const Process& process) {
+    const auto has_id = [&](uint32_t communicator, uint64_t id) {
         return communicator != kNoIndex && evidence.run.communicators[communicator].id == id;
     };
-    return has_id(finding.communicator) || std::ranges::any_of(evidence.graph.nodes, [&](const WaitNode& node) {
-               return has_id(node.communicator) &&
-                      std::ranges::any_of(node.absent, [&](const Absence& one) { return one.global_rank == rank; });
-           });
+    const auto is_awaited_on = [&](uint64_t id) {
+        return has_id(finding.communicator, id) || std::ranges::any_of(evidence.graph.nodes, [&](const WaitNode& node) {
+                   return has_id(node.communicator, id) && std::ranges::any_of(node.absent, [&](const Absence& one) {
+                              return one.global_rank == process.rank;
+                          });
+               });
+    };
+    const Entry* const refused = newest_refused(process, is_awaited_on);
+    const auto is_same = [&](uint64_t id) { return id == process.members[refused->row].id; };
+    const bool everywhere = refused != nullptr && std::ranges::any_of(finding.victims, [&](int rank) {
+                                const Process* const other = evidence.process_of_rank[rank];
+                                return other != nullptr && newest_refused(*other, is_same) != nullptr;
+                            });
+    return everywhere ? nullptr : refused;
 }
 
 // "broadcast (float32 x 4,096, root 9 of the communicator)".
@@ -80,16 +100,12 @@ Sentence refusal_fact(const Refusal& refusal) {
 
 void add_refusals(const Evidence& evidence, std::vector<Finding>& findings) {
     evidence.for_each_named(findings, [&](const Process& process, Finding& finding) {
-        const auto last = std::find_if(process.entries.rbegin(), process.entries.rend(), [&](const Entry& entry) {
-            return is_refused(entry) && entry.row < process.members.size() &&
-                   is_awaited_on(evidence, finding, process.rank, process.members[entry.row].id);
-        });
-        if (last != process.entries.rend()) {
-            finding.summary += phrase("; NCCL refused {} on {}: {}", refused_text(*last), rank_fact(process.rank),
-                                      error_name(last->result));
-            finding.evidence.push_back(phrase("{}: NCCL refused {} {} before its dump{}", rank_fact(process.rank),
-                                              op_text(last->kind), duration_fact(process.now_ns - last->entered_ns),
-                                              site_text(process, *last)));
+        if (const Entry* const refused = refused_here_alone(evidence, finding, process)) {
+            finding.summary += phrase("; NCCL refused {} on {}: {}", refused_text(*refused), rank_fact(process.rank),
+                                      error_name(refused->result));
+            finding.evidence.push_back(
+                phrase("{}: NCCL refused {} {} before its dump{}", rank_fact(process.rank), op_text(refused->kind),
+                       duration_fact(process.now_ns - refused->entered_ns), site_text(process, *refused)));
         }
     });
 }
