@@ -109,6 +109,13 @@ void doubt_free_host(const Run& run, const Absence& absence, Finding& finding) {
     }
 }
 
+bool awaits_signals(const Process& process) {
+    const auto newest = std::find_if(process.entries.rbegin(), process.entries.rend(), [](const Entry& entry) {
+        return entry.kind == OpKind::kWaitSignal && !entry.captured;
+    });
+    return newest != process.entries.rend() && newest->state != CallState::kFinished;
+}
+
 // That somebody waits in it is known by counters alone.
 void doubt_lost_wait(const Run& run, const WaitNode& node, Finding& finding) {
     const auto is_lost = [](const Waiter& waiter) { return waiter.entry == nullptr; };
@@ -172,7 +179,8 @@ void doubt_absence(const Run& run, const Culprits& culprits, Finding& finding) {
     lost(format::Loss::kCommunicatorsUntracked);
     doubt_free_host(run, first, finding);
     doubt_lost_wait(run, node, finding);
-    doubt<Unknown::kSignalIndex>(finding, node.op == OpKind::kWaitSignal);
+    const Process& waiter = node.op == OpKind::kWaitSignal ? run.process(node.waiting.front().member) : process;
+    doubt<Unknown::kWhichSignal>(finding, awaits_signals(waiter), rank_fact(waiter.rank));
     if (node.kind == WaitKind::kPointToPoint) {
         lost(format::Loss::kP2pUncounted);
         // In an exchange each pair counts for itself: no vote decides whether one side skipped it or the other made one

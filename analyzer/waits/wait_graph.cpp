@@ -27,18 +27,21 @@ uint64_t newest_awaited_signal(const Process& process, const Entry& wait) {
     for (uint32_t place = 0; wait.peer >= 0 && process.overwritten == 0 && place <= wait.place; ++place) {
         const CallSignature& call = process.history[place];
         const bool counts = call.kind == OpKind::kWaitSignal && call.row == wait.row && call.peer == wait.peer;
+        if (counts && call.captured) {
+            return kNoSequence;  // how often its graph ran is not counted
+        }
         signals += counts ? call.count : 0;
     }
     return signals == 0 ? kNoSequence : signals - 1;
 }
 
-// Where in its history a process sent the n-th signal to the peer.
+// Where in its history a process sent the n-th signal to the peer, or captured one.
 std::optional<uint32_t> place_of_signal(const Process& process, uint32_t row, int peer, uint64_t number) {
     for (uint32_t place = 0; place < process.history.size(); ++place) {
         const CallSignature& call = process.history[place];
-        const bool counts = (call.kind == OpKind::kPutSignal || call.kind == OpKind::kSignal) && call.row == row &&
-                            call.peer == peer && !call.captured;
-        if (counts && number-- == 0) {
+        const bool counts =
+            (call.kind == OpKind::kPutSignal || call.kind == OpKind::kSignal) && call.row == row && call.peer == peer;
+        if (counts && (call.captured || number-- == 0)) {
             return place;
         }
     }
@@ -388,7 +391,7 @@ class GraphBuilder {
         const std::optional<uint32_t> place = place_of_signal(process, sender.row, node.target, node.sequence);
         const auto sent =
             std::ranges::find_if(process.entries, [&](const Entry& entry) { return place && entry.place == *place; });
-        if (sent != process.entries.end()) {
+        if (sent != process.entries.end() && !sent->captured) {
             place_recorded(node, sender, *sent);
         } else if (place || process.overwritten != 0) {
             node.lost = true;
