@@ -71,22 +71,26 @@ std::string healthy_text(const Run& run, const Diagnosis& diagnosis) {
 
 }  // namespace
 
-std::string one_line(const Run& run, const Diagnosis& diagnosis) {
-    std::string text = run_name(run);
+std::string line_without_run(const Run& run, const Diagnosis& diagnosis) {
+    std::string text;
     switch (outcome_of(diagnosis)) {
-        case Outcome::kVerdict: text += finding_text(run, diagnosis); break;
+        case Outcome::kVerdict: text = finding_text(run, diagnosis); break;
         case Outcome::kCannotTell:
-            text += "cannot tell: " + shortened(diagnosis.cannot_tell, kMostOfSummary) +
-                    (diagnosis.slow.empty() ? "" : "; " + diagnosis.slow);
+            text = "cannot tell: " + shortened(diagnosis.cannot_tell, kMostOfSummary) +
+                   (diagnosis.slow.empty() ? "" : "; " + diagnosis.slow);
             break;
         case Outcome::kWaiting:
-            text += "waiting, nothing is overdue yet: " +
-                    shortened(diagnosis.waiting.front().summary.text(), kMostOfSummary) +
-                    more_text(diagnosis.waiting.size(), "more wait");
+            text = "waiting, nothing is overdue yet: " +
+                   shortened(diagnosis.waiting.front().summary.text(), kMostOfSummary) +
+                   more_text(diagnosis.waiting.size(), "more wait");
             break;
-        case Outcome::kNothingWrong: text += healthy_text(run, diagnosis); break;
+        case Outcome::kNothingWrong: text = healthy_text(run, diagnosis); break;
     }
     return printable(text);
+}
+
+std::string one_line(const Run& run, const Diagnosis& diagnosis) {
+    return printable(run_name(run)) + line_without_run(run, diagnosis);
 }
 
 }  // namespace titan::analyzer

@@ -30,5 +30,6 @@ std::string json_report(const Run& run, const Diagnosis& diagnosis);
 // 2026-11-22 08:27:56 +01:00; and 2 more findings". Without the end of a line, and however long the names: short enough
 // for one message.
 std::string one_line(const Run& run, const Diagnosis& diagnosis);
+std::string line_without_run(const Run& run, const Diagnosis& diagnosis);
 
 }  // namespace titan::analyzer

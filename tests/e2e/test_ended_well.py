@@ -67,12 +67,28 @@ class EndedWell(harness.Case):
         page = json.loads(self.ask("report", "--json", "--no-rings"))
         self.assertRegex(json.dumps(page), ENDED)
         self.assertNotIn("the program marks no steps", json.dumps(page))
+        self.look_at_its_last_state(slow)
         for form in ("--jsonl", "--sqlite", "--otlp", "--torchtitan", "--openmetrics"):
             made = self.place.run([sys.executable, "-m", "titantrace.export", "--titan-analyze",
                                    harness.BUILD / "analyzer" / "titan-analyze", form, self.place.path / f"to{form}",
                                    self.place.dumps],
                                   self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python"))
             self.assertEqual(made.status, 0, form + made.stderr)
+
+    def look_at_its_last_state(self, slow):
+        """titan-top of a run that has ended: how, when, and each rank's last steps."""
+        top = self.place.tool("titan-top", self.place.dumps, "--ring-dir", self.place.rings, status=0)
+        self.assertRegex(top.stdout, rf"^{ENDED}; {slow}\n"
+                                     rf"run {RUN} attempt 0 ended on \S+ at [-0-9]+ [:0-9]+ \S+: 2 processes, 2 ranks")
+        self.assertRegex(top.stdout, r"\n +1 .* exited +29 .* data_loading \d+ ms, .* +loss 0\.0333333\n")
+        page = json.loads(self.place.tool("titan-top", "--json", self.place.dumps, "--ring-dir",
+                                          self.place.rings).stdout)
+        job, = page["jobs"]
+        self.assertEqual((job["ended"], page["realtime_ns"]), (True, job["recorded_ns"]))
+        self.assertEqual([row["step"] for row in job["ranks"]], [29, 29])
+        self.assertGreater(job["ranks"][1]["span_ns"]["data_loading"], 2 * job["ranks"][0]["span_ns"]["data_loading"])
+        self.assertEqual(self.place.tool("titan-top", self.place.tmp, "--ring-dir", self.place.rings).status,
+                         harness.UNUSABLE)
 
     def test_two_starts_under_one_run_id(self):
         for steps in (20, 30):

@@ -116,6 +116,19 @@ class Top(node_jobs.NodeCase):
                          r"^rank 2: in program code for [0-9.]+ s.*; [23] ranks wait for it, ")
         self.assertRegex(text, r"^rank 2: in program code for .*\nrun e2e attempt 0 on ")
 
+    def test_the_dumps_of_a_hang(self):
+        """The verdict first, and the ranks as they were then; also when nobody lives any more."""
+        pids = self.hung_job()
+        self.tool("titan-dump", "--job", "e2e")
+        for pid in pids.values():
+            os.kill(pid, signal.SIGKILL)
+        top = self.titan_top(self.place.dumps)
+        self.assertRegex(top.stdout, r"^rank_not_arrived \((certain|likely)\): rank 2 .*\n"
+                                     r"run e2e attempt 0 as recorded on ")
+        self.assertRegex(top.stdout, r"\n +3 +\d+  running +5 .*  rank 2 .* inside cudaStreamSynchronize for ")
+        job, ranks = self.job(self.place.dumps)
+        self.assertEqual((job["ended"], job["conclusion"]["ranks"], ranks[3]["waits_for"]), (False, [2], [2]))
+
     def test_a_metric_that_is_no_number(self):
         """In one step of one rank, and the job goes on."""
         program = ("import time, titantrace\n"

@@ -6,6 +6,14 @@
 namespace titan::tools {
 namespace {
 
+Json values_json(const std::vector<NamedValue>& values) {
+    Json json = Json::object();
+    for (const NamedValue& one : values) {
+        json[one.name] = one.value;
+    }
+    return json;
+}
+
 Json rank_json(const RankRow& row) {
     Json json{{"rank", row.rank},
               {"pid", row.pid},
@@ -21,7 +29,9 @@ Json rank_json(const RankRow& row) {
               {"waits_ns", row.waits_ns},
               {"gpu", row.gpu},
               {"gpu_throttled", row.is_throttled},
-              {"metric_not_finite", row.odd_metric.empty() ? Json(nullptr) : Json(row.odd_metric)}};
+              {"metric_not_finite", row.odd_metric.empty() ? Json(nullptr) : Json(row.odd_metric)},
+              {"span_ns", values_json(row.spans_ns)},
+              {"metrics", values_json(row.metrics)}};
     if (row.steps_per_s >= 0) {
         json["steps_per_s"] = row.steps_per_s;
     }
@@ -54,6 +64,8 @@ std::string view_json(const NodeView& view) {
         Json one{{"run", job.run},
                  {"attempt", job.attempt},
                  {"world_size", job.world_size},
+                 {"recorded_ns", job.recorded_ns == 0 ? Json(nullptr) : Json(job.recorded_ns)},
+                 {"ended", job.has_ended},
                  {"host", job.host},
                  {"conclusion", conclusion_json(job.conclusion)},
                  {"observed", job.observed},
@@ -68,6 +80,7 @@ std::string view_json(const NodeView& view) {
         json["jobs"].push_back(std::move(one));
     }
     json["problems"] = view.problems;
+    json["notes"] = view.notes;
     return json.dump() + "\n";
 }
 

@@ -1,4 +1,4 @@
-// titan-top: the current activity of the ranks of this node.
+// titan-top: the current activity of the ranks of this node, or the last one of a run from its records.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -169,6 +169,10 @@ constexpr const char* kFooter = R"(examples:
   titan-top --job job-17         only that run
   titan-top --once               one page, even without a terminal
   titan-top --json --count 60 > minute.jsonl
+  titan-top dumps/               how a run ended, one page
+
+With PATH, one page from the records there (dumps, rings and journals of the newest run, or of --job): its last state,
+and when that was. Steps per second and the spans of a step are those of the last ten seconds on record.
 
 The first line of a run names the rank that all others wait for, at the end of the chains of waits, and what it does:
 a look at the moment, no verdict. If the window is too small for all ranks, that rank comes first.
@@ -185,7 +189,7 @@ titan-top only reads: it never writes to, maps or locks rings, and wakes no proc
 permission except that of the job's user; root sees the jobs of all users. For a verdict: titan-dump --job RUN, then
 titan-analyze.
 
-Exit status: 0, or 2 with wrong arguments or without any traced process.)";
+Exit status: 0, or 2 with wrong arguments, without any traced process, or without a record at PATH.)";
 
 struct TopOptions {
     ViewOptions view;
@@ -225,6 +229,18 @@ int run_plain(const TopOptions& options, uint64_t count) {
     return any ? kExitFine : kExitUnusable;
 }
 
+int run_on_records(const TopOptions& options, bool colour) {
+    const Result<NodeView> view = look_at_records(options.view);
+    if (!view) {
+        say("titan-top: {}\n", view.error().text());
+        return kExitUnusable;
+    }
+    const size_t columns = colour ? Terminal::size().columns : 0;
+    return print_text(options.json ? view_json(*view) : view_text(*view, columns, 0, colour && use_colour()))
+               ? kExitFine
+               : kExitUnusable;
+}
+
 int run_on_terminal(const TopOptions& options, uint64_t count) {
     ImageBuffer memory;
     Terminal terminal;
@@ -254,6 +270,7 @@ int run_command_line(int argc, char** argv) {
     TopOptions options;
     CommandLine app("titan-top", TITAN_VERSION,
                     "Shows what the ranks of this node do and who waits for whom, from their rings.", kFooter);
+    app.option("PATH", options.view.paths, "records of a run, as for titan-analyze (default: the rings of this node)");
     app.option("--job", options.view.run, "only that run");
     app.option("--interval", options.interval_s, "seconds between pages").between(0.05, 86400).show_default();
     app.option("--count", options.count, "leave after that many pages (default: one without a terminal, else no end)")
@@ -266,6 +283,9 @@ int run_command_line(int argc, char** argv) {
         return *status;
     }
     const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+    if (!options.view.paths.empty()) {
+        return run_on_records(options, terminal && !options.once && !options.json);
+    }
     if (terminal && ::isatty(STDIN_FILENO) != 0 && !options.once && !options.json) {
         return run_on_terminal(options, options.count);
     }

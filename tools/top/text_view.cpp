@@ -69,6 +69,22 @@ std::string gpu_text(const FoldedRow& fold) {
     return fold.row.is_throttled ? words + (words.empty() ? "throttled" : " throttled") : words;
 }
 
+template <typename Text>
+std::string named_values_text(const FoldedRow& fold, const std::vector<NamedValue>& values, const Text& text_of) {
+    constexpr size_t kMostNames = 3;
+    if (fold.ranks.size() > 1 || values.empty()) {
+        return {};
+    }
+    const auto one = [&](const NamedValue& value) { return printable(value.name) + " " + text_of(value.value); };
+    return listed(mapped(values, one), kMostNames);
+}
+
+std::string spans_text(const FoldedRow& fold) {
+    return named_values_text(fold, fold.row.spans_ns, [](double ns) { return fine_duration_text(ns); });
+}
+
+std::string metrics_text(const FoldedRow& fold) { return named_values_text(fold, fold.row.metrics, number_text); }
+
 std::string doing_text(const RankRow& row) {
     std::string text = row.doing;
     if (row.doing_ns != 0) {
@@ -111,6 +127,8 @@ const RankColumn kRankColumns[] = {
          return waits ? ranks_text(fold.row.waits_for) : std::string("-");
      }},
     {{"GPU", 0}, gpu_text, kWide},
+    {{"spans of a step", 0}, spans_text},
+    {{"newest metrics", 0}, metrics_text, kWide},
     {{"doing", 0}, [](const FoldedRow& fold) { return doing_text(fold.row); }},
 };
 
@@ -228,6 +246,11 @@ void add_calls(Lines& lines, const JobView& job, size_t most) {
         std::vector<Paint>(job.calls.size(), Paint::kPlain));
 }
 
+std::string recorded_text(const JobView& job) {
+    return fmt::format("{} on {} at {}", job.has_ended ? "ended" : "as recorded", printable(job.recorded_hosts),
+                       date_text(job.recorded_ns));
+}
+
 // `room`: lines that other jobs leave to it.
 void add_job(Lines& lines, const JobView& job, const std::string& where, size_t room) {
     constexpr size_t kHeadLines = 2;
@@ -236,8 +259,9 @@ void add_job(Lines& lines, const JobView& job, const std::string& where, size_t 
     constexpr size_t kLinesForHost = 16;  // a smaller window is for the ranks
     std::vector<FoldedRow> rows = folded(job.ranks);
     lines.add(job.conclusion.text, paint_of(job.conclusion.alert));
-    lines.add(fmt::format("run {} attempt {} {}: {} here{}", job.run, job.attempt, where,
-                          counted(job.ranks.size(), "process"),
+    lines.add(fmt::format("run {} attempt {} {}: {}{}{}", job.run, job.attempt,
+                          job.recorded_ns == 0 ? where : recorded_text(job), counted(job.ranks.size(), "process"),
+                          job.recorded_ns == 0 ? " here" : "",
                           job.world_size > 0
                               ? fmt::format(", {} in all", counted(static_cast<uint64_t>(job.world_size), "rank"))
                               : std::string()),
@@ -287,11 +311,14 @@ std::string view_text(const NodeView& view, size_t columns, size_t lines_at_most
         const size_t for_others = (jobs.size() - i - 1) * kLeastLines;
         add_job(lines, *jobs[i], where, lines.left() - std::min(lines.left(), for_others));
     }
-    if (!view.problems.empty()) {
+    if (!view.problems.empty() || !view.notes.empty()) {
         lines.add("");
     }
     for (const std::string& problem : view.problems) {
         lines.add("not read: " + problem);
+    }
+    for (const std::string& note : view.notes) {
+        lines.add(printable(note));
     }
     return lines.text();
 }

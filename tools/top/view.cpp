@@ -12,16 +12,21 @@
 #include <vector>
 
 #include "decode_process.h"
+#include "diagnose.h"
 #include "formats/ring/ring_image.h"
 #include "health_of.h"
 #include "host/image_buffer.h"
+#include "host/mapped.h"
+#include "host/node_rings.h"
 #include "host/result.h"
 #include "host/words.h"
 #include "host_calls.h"
 #include "host_threads.h"
 #include "link_run.h"
+#include "load_run.h"
 #include "node/processes.h"
 #include "rank_state.h"
+#include "report.h"
 #include "rings.h"
 #include "run.h"
 #include "run_text.h"
@@ -249,24 +254,29 @@ void describe_thread(const Process& process, RankRow& row) {
     row.span = thread->spans.empty() ? std::string() : process.text(thread->spans.back());
 }
 
-RankRow row_of(const NodeProcess& node, const RankView& rank) {
+RankRow row_of(const Process& process) {
     RankRow row;
-    row.rank = rank.process.rank;
-    row.pid = rank.process.pid;
-    row.state = state_text(node);
-    row.heartbeat_age_ns = node.heartbeat_age_ns;
-    row.step = rank.process.step;
-    row.step_age_ns = rank.step_age_ns;
-    row.steps_per_s = node.is_gone() ? -1 : rank.steps_per_s;
-    describe_thread(rank.process, row);
-    const analyzer::GpuBrief gpu = analyzer::worst_gpu(rank.process);
+    row.rank = process.rank;
+    row.pid = process.pid;
+    row.step = process.step;
+    describe_thread(process, row);
+    const analyzer::GpuBrief gpu = analyzer::worst_gpu(process);
     row.gpu = gpu.words;
     row.is_throttled = gpu.is_throttled;
-    for (const analyzer::MetricRecord& metric : rank.process.metrics) {
+    for (const analyzer::MetricRecord& metric : process.metrics) {
         if (metric.bad_ever != 0 && row.odd_metric.empty()) {
-            row.odd_metric = rank.process.text(metric.name);
+            row.odd_metric = process.text(metric.name);
         }
     }
+    return row;
+}
+
+RankRow row_of(const NodeProcess& node, const RankView& rank) {
+    RankRow row = row_of(rank.process);
+    row.state = state_text(node);
+    row.heartbeat_age_ns = node.heartbeat_age_ns;
+    row.step_age_ns = rank.step_age_ns;
+    row.steps_per_s = node.is_gone() ? -1 : rank.steps_per_s;
     return row;
 }
 
@@ -407,33 +417,148 @@ void add_calls(const Run& run, JobView& job) {
     }
 }
 
-// Rows of ranks in the order of Run::processes.
+// A run that is linked; rows of ranks in the order of Run::processes.
+JobView view_of_run(const Run& run, std::vector<RankRow> rows) {
+    JobView job;
+    job.run = run.id;
+    job.attempt = run.attempt;
+    job.world_size = run.world_size;
+    job.ranks = std::move(rows);
+    job.host = analyzer::host_brief(run.processes);
+    add_calls(run, job);
+    job.observed = analyzer::observing_texts(run);
+    return job;
+}
+
 JobView view_of_job(std::vector<std::pair<NodeProcess, RankView>>& seen) {
     std::stable_sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) {
         return std::pair(a.second.process.rank, a.second.process.pid) <
                std::pair(b.second.process.rank, b.second.process.pid);
     });
-    JobView job;
+    std::vector<RankRow> rows;
     Run run;
     for (auto& [node, rank] : seen) {
-        job.ranks.push_back(row_of(node, rank));
-        job.world_size = std::max(job.world_size, rank.process.world_size);
+        rows.push_back(row_of(node, rank));
+        run.world_size = std::max(run.world_size, rank.process.world_size);
         run.processes.push_back(std::move(rank.process));
     }
-    job.run = run.processes.front().run;
-    job.attempt = run.processes.front().attempt;
-    run.id = job.run;
-    run.attempt = job.attempt;
-    run.world_size = job.world_size;
-    job.host = analyzer::host_brief(run.processes);
+    run.id = run.processes.front().run;
+    run.attempt = run.processes.front().attempt;
     analyzer::link(run);
-    add_calls(run, job);
+    JobView job = view_of_run(run, std::move(rows));
     job.conclusion = conclusion_of(job);
-    job.observed = analyzer::observing_texts(run);
+    return job;
+}
+
+// --- The last state of a run, from its records.
+
+std::string state_text(const Process& process) {
+    switch (process.liveness) {
+        case analyzer::Liveness::kUnknown: return "unknown";
+        case analyzer::Liveness::kAlive: return process.ending.halt == Halt::kNone ? "running" : "stopped";
+        case analyzer::Liveness::kExited: return process.ending.failed() ? "failed" : "exited";
+        case analyzer::Liveness::kCrashed: return "crashed";
+        case analyzer::Liveness::kKilled:
+        case analyzer::Liveness::kEnded: break;
+    }
+    return "dead";
+}
+
+bool has_ended(const Process& process) {
+    return process.liveness != analyzer::Liveness::kUnknown && process.liveness != analyzer::Liveness::kAlive;
+}
+
+// The steps of its last seconds: how many a second, and their longest spans.
+void describe_steps(const Process& process, RankRow& row) {
+    std::map<std::string, double> spans_ns;
+    std::vector<StepMark> marks;
+    size_t steps = 0;
+    for (auto step = process.steps.rbegin(); step != process.steps.rend(); ++step, ++steps) {
+        if (step->begin_ns < process.steps.back().end_ns - kRateWindowNs && steps != 0) {
+            break;
+        }
+        for (uint32_t i = 0; i < step->span_count; ++i) {
+            const analyzer::SpanTime& span = process.step_spans[step->first_span + i];
+            spans_ns[process.text(span.name)] += static_cast<double>(span.busy_ns);
+        }
+    }
+    if (steps == 0 || process.steps_by_period) {
+        return;
+    }
+    const int64_t taken_ns = process.steps.back().end_ns - process.steps[process.steps.size() - steps].begin_ns;
+    row.steps_per_s = taken_ns > 0 ? static_cast<double>(steps) * 1e9 / static_cast<double>(taken_ns) : -1;
+    for (const auto& [name, sum_ns] : spans_ns) {
+        row.spans_ns.push_back({name, sum_ns / static_cast<double>(steps)});
+    }
+    std::stable_sort(row.spans_ns.begin(), row.spans_ns.end(),
+                     [](const NamedValue& a, const NamedValue& b) { return a.value > b.value; });
+}
+
+RankRow row_of_record(const Process& process) {
+    RankRow row = row_of(process);
+    row.state = state_text(process);
+    describe_steps(process, row);
+    for (const analyzer::MetricRecord& metric : process.metrics) {
+        row.metrics.push_back({process.text(metric.name), metric.last_value});
+    }
+    if (has_ended(process)) {
+        row.doing.clear();
+        row.doing_ns = 0;
+    }
+    return row;
+}
+
+// Records have what a verdict takes.
+Conclusion verdict_of(const Run& run) {
+    const analyzer::Diagnosis diagnosis = analyzer::diagnose(run);
+    const std::string text = analyzer::line_without_run(run, diagnosis);
+    switch (analyzer::outcome_of(diagnosis)) {
+        case analyzer::Outcome::kVerdict: return {Alert::kAlarm, text, diagnosis.findings.front().ranks};
+        case analyzer::Outcome::kCannotTell: return {Alert::kLook, text, {}};
+        case analyzer::Outcome::kWaiting:
+        case analyzer::Outcome::kNothingWrong: break;
+    }
+    return {Alert::kNone, text, {}};
+}
+
+JobView view_of_records(const Run& run) {
+    std::vector<RankRow> rows;
+    int64_t newest_ns = 0;
+    for (const Process& process : run.processes) {
+        rows.push_back(row_of_record(process));
+        newest_ns = std::max(newest_ns, process.now_ns);
+    }
+    JobView job = view_of_run(run, std::move(rows));
+    job.recorded_ns = newest_ns;
+    job.recorded_hosts = listed(run.hosts, 3);
+    job.has_ended = std::all_of(run.processes.begin(), run.processes.end(), has_ended);
+    job.conclusion = verdict_of(run);
     return job;
 }
 
 }  // namespace
+
+Result<NodeView> look_at_records(const ViewOptions& options) {
+    analyzer::LoadOptions load;
+    load.paths = options.paths;
+    load.run = options.run;
+    load.with_journals = true;
+    load.ring_directories = ring_directories(options.ring_directory);
+    const Result<Run> run = analyzer::load_run(load);
+    if (!run) {
+        return run.error();
+    }
+    NodeView view;
+    view.jobs.push_back(view_of_records(*run));
+    for (const Run& beside : run->beside) {
+        view.jobs.push_back(view_of_records(beside));
+    }
+    for (const JobView& job : view.jobs) {
+        view.realtime_ns = std::max(view.realtime_ns, job.recorded_ns);
+    }
+    view.notes = mapped(run->warnings, &analyzer::Warning::summary);
+    return view;
+}
 
 NodeView look_at_node(const ViewOptions& options, ImageBuffer& memory) {
     NodeView view;

@@ -1,4 +1,4 @@
-// The content of titan-top as plain values, made from the rings of this node.
+// The content of titan-top as plain values, made from the rings of this node, or from the records of a run.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,17 @@
 #include <vector>
 
 #include "host/image_buffer.h"
+#include "host/result.h"
 #include "node/processes.h"
 #include "top/conclusion.h"
 
 namespace titan::tools {
+
+// Of records alone: how long a span takes in a step on average, or the newest value of a metric.
+struct NamedValue {
+    std::string name;
+    double value = 0;
+};
 
 struct RankRow {
     int32_t rank = -1;
@@ -19,14 +26,16 @@ struct RankRow {
     int64_t step = -1;
     int64_t step_age_ns = 0;
     double steps_per_s = -1;
-    std::string span;            // innermost, empty: none
-    std::string doing;           // "inside cudaStreamSynchronize", "in program code"
-    int64_t doing_ns = 0;        // how long, 0 unknown
-    std::vector<int> waits_for;  // ranks that have not arrived in what it waits in
-    int64_t waits_ns = 0;        // how long
-    std::string gpu;             // "640 W 61 C 100 %" of the GPU that is worst off, empty: not read
-    bool is_throttled = false;   // by heat or for want of power
-    std::string odd_metric;      // one that was no finite number in its newest values, empty: none
+    std::string span;                  // innermost, empty: none
+    std::string doing;                 // "inside cudaStreamSynchronize", "in program code"
+    int64_t doing_ns = 0;              // how long, 0 unknown
+    std::vector<int> waits_for;        // ranks that have not arrived in what it waits in
+    int64_t waits_ns = 0;              // how long
+    std::string gpu;                   // "640 W 61 C 100 %" of the GPU that is worst off, empty: not read
+    bool is_throttled = false;         // by heat or for want of power
+    std::string odd_metric;            // one that was no finite number in its newest values, empty: none
+    std::vector<NamedValue> spans_ns;  // in its newest steps, the longest first
+    std::vector<NamedValue> metrics;
 };
 
 // A communicator's last collective; or a point-to-point call or a creation that somebody waits in.
@@ -49,6 +58,9 @@ struct JobView {
     std::string run;
     int32_t attempt = 0;
     int32_t world_size = -1;
+    int64_t recorded_ns = 0;            // the moment that the records go up to; 0: these are rings of now
+    bool has_ended = false;             // none of its processes lives, by these records
+    std::string recorded_hosts;         // of records alone
     std::string host;                   // "CPUs at 1200 to 3500 of 3800 MHz", empty: not read
     std::vector<std::string> observed;  // how GPUs are, where that is not the best: sentences
     std::vector<RankRow> ranks;
@@ -59,17 +71,21 @@ struct JobView {
 struct NodeView {
     int64_t realtime_ns = 0;
     std::vector<JobView> jobs;
-    std::vector<std::string> problems;
+    std::vector<std::string> problems;  // what could not be read
+    std::vector<std::string> notes;     // on records
     size_t read_bytes = 0;
 };
 
 struct ViewOptions {
-    std::string run;  // empty: all
+    std::string run;                 // empty: all
+    std::vector<std::string> paths;  // of records; empty: the rings of this node
     std::string ring_directory;
     bool dead_jobs = false;  // also jobs of which nobody lives
 };
 
 NodeView look_at_node(const ViewOptions& options, ImageBuffer& memory);
+// The last state of the newest run at `options.paths`.
+Result<NodeView> look_at_records(const ViewOptions& options);
 
 // Text for people, at most that many columns and lines (0: any number). What is to be looked at comes first, however
 // small the window.
