@@ -258,6 +258,23 @@ void decode_health(const format::RingImage& image, TextTable& texts, Process& pr
     });
 }
 
+void decode_sums(const OpenedSource& opened, TextTable& texts, Process& process) {
+    const format::RingClock& clock = opened.image.clock();
+    process.summed_calls.reserve(opened.step_calls.size());
+    for (const format::StepCalls& sum : opened.step_calls) {
+        const auto name = opened.communicator_names.find(sum.communicator_id);
+        SummedCalls& calls = process.summed_calls.emplace_back();
+        calls.communicator_id = sum.communicator_id;
+        calls.step = sum.step;
+        calls.gpu_ns = clock.span_ns(0, sum.device_ticks);
+        calls.entered_ns = clock.realtime_ns(sum.entered_ticks());
+        calls.calls = sum.calls;
+        calls.timed = std::min(sum.timed_calls, sum.calls);
+        calls.name = name == opened.communicator_names.end() ? 0 : texts.add(printable(name->second));
+        calls.kind = sum.kind;
+    }
+}
+
 // --- Threads that ask the GPU again and again instead of blocking.
 
 // A host that polls cudaEventQuery or cudaStreamQuery waits as one does that blocks in a synchronisation: from here on
@@ -365,6 +382,7 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     decode_timing(image, texts, process);
     decode_metrics(image, texts, symbols, process);
     decode_health(image, texts, process);
+    decode_sums(opened, texts, process);
     process.unrecorded = find_unrecorded(opened, process);
     decode_config(opened, process);
     decode_children(opened, process);

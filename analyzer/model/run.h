@@ -186,6 +186,17 @@ struct SpanTime {
     uint32_t name = 0;     // texts
 };
 
+// Calls of one operation on one communicator in one step, of a journal that keeps them as sums.
+struct SummedCalls {
+    uint64_t communicator_id = 0;
+    int64_t step = 0;
+    int64_t gpu_ns = 0;             // of those that were seen to start on the GPU before they had ended
+    int64_t entered_ns = 0;         // in the mean
+    uint64_t calls = 0, timed = 0;  // and those that were so seen
+    uint32_t name = 0;              // of the communicator; texts
+    OpKind kind{};
+};
+
 // One communicator as one process sees it: a row of its table.
 struct Member {
     uint64_t id = 0;
@@ -484,6 +495,7 @@ struct Process {
     bool steps_by_period = false;           // the program marks none: they are what its calls repeat
     int64_t call_times_from_ns = 0;         // the first of call_times was entered
     std::vector<CallTimes> call_times;      // of the newest calls in `history`, up to its end
+    std::vector<SummedCalls> summed_calls;  // of a journal: of the newest steps; a step may have two of a kind
     std::vector<StreamPiece> step_streams;  // of each step; empty where the record does not show it
     // Libraries of this process that move data between GPUs unrecorded: "NVSHMEM (nvshmem_bootstrap_uid.so.3)".
     std::vector<std::string> unrecorded;

@@ -231,9 +231,11 @@ class SlowRanks {
             return;
         }
         cause.evidence.push_back(
-            !by_spans() ? of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
-                                  : "its host makes the calls in time, but its GPU comes to them late"
-                        : fmt::format("it comes late to span {}, in which the others wait", search_.graph.meets_in));
+            !by_spans()
+                ? of_host ? "its host makes the calls late, and is busy for longer than those of its peers"
+                          : "its host makes the calls in time, but its GPU comes to them late"
+                : fmt::format("{} late to {}, in which the others wait",
+                              of_host ? "it comes" : "its host comes in time, but its GPU", search_.graph.meets_in));
         search_.add(std::move(cause), amounts_ns);
     }
 
@@ -283,7 +285,7 @@ class SlowRanks {
     // GPU is seen only a look after the host: a host that is busy for longer, and whose GPU keeps up, is late, too.
     // Spans are the host's.
     bool is_of_host(const Suspect& suspect) const {
-        if (by_spans()) {
+        if (by_spans() && !search_.graph.by_sums) {
             return true;
         }
         double all_ns = 0, busy_ns = 0, late_ns = 0, behind_ns = 0, keeps_up_ns = 0;
@@ -299,6 +301,9 @@ class SlowRanks {
             }
         }
         const double least_ns = kMostlyHost * all_ns;
+        if (search_.graph.by_sums) {
+            return behind_ns >= least_ns;
+        }
         return search_.work.has_profiles
                    ? busy_ns >= least_ns && std::max({late_ns, behind_ns, keeps_up_ns}) >= least_ns
                    : late_ns >= least_ns;

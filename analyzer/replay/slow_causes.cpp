@@ -13,6 +13,7 @@
 #include "sampled_stacks.h"
 #include "span_graph.h"
 #include "spared_steps.h"
+#include "sum_graph.h"
 
 namespace titan::analyzer {
 namespace {
@@ -159,6 +160,8 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     if (!graph.why_none.empty()) {
         if (std::optional<StepGraph> by_spans = span_graph(run, timing.clocks)) {
             graph = std::move(*by_spans);
+        } else if (std::optional<StepGraph> by_sums = sum_graph(run)) {
+            graph = std::move(*by_sums);
         } else if (graph.processes.empty() && marks_steps(run)) {
             graph.why_none =
                 "steps are marked, but no call of NCCL in them is on record one by one, and no span that all ranks "
@@ -181,9 +184,11 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
     std::sort(all.ranks.begin(), all.ranks.end());
     if (!graph.meets_in.empty()) {
         all.by_spans = true;
-        all.missing.push_back(fmt::format(
-            "no call of NCCL is on record: ranks are taken to wait for each other where all leave span {} at one time",
-            graph.meets_in));
+        if (!graph.by_sums) {
+            all.missing.push_back(fmt::format(
+                "no call of NCCL is on record: ranks are taken to wait for each other where all leave {} at one time",
+                graph.meets_in));
+        }
     } else if (!graph.by_device) {
         all.missing.emplace_back(
             "GPU times are not recorded: hosts show when ranks issued their calls, and synchronisations when calls had "

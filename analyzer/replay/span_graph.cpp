@@ -15,15 +15,6 @@ constexpr int64_t kMostNumbers = 8192;  // of steps: numbers that lie so far apa
 constexpr double kLeastApartNs = 1e6;   // ranks come to the span so far apart, in the middle of their steps
 constexpr double kTimesAsClose = 4;     // and leave it so much closer
 
-// A span of a step of a rank, on its own host's clock.
-struct Stay {
-    int64_t came_ns = 0;
-    int64_t left_ns = 0;
-};
-
-// By rank and step.
-using Stays = std::vector<std::vector<Stay>>;
-
 bool is_in_all_steps(const Stays& stays) {
     return std::ranges::all_of(stays, [](const std::vector<Stay>& of_rank) {
         return std::ranges::all_of(of_rank, [](const Stay& stay) { return stay.left_ns != 0; });
@@ -43,31 +34,23 @@ class SpanGraphBuilder {
         if (stays == nullptr) {
             return std::nullopt;
         }
-        fill(*stays);
+        meet_once_a_step(run_, clocks_, *stays, graph_);
         return std::move(graph_);
     }
 
   private:
     bool choose_steps() {
-        int32_t first = INT32_MIN;
-        int32_t last = INT32_MAX;
         for (uint32_t p = 0; p < run_.processes.size(); ++p) {
             const Process& process = run_.processes[p];
             // For ranks that call NCCL the calls show it (step_graph.h), and a host that waits for a GPU is not late.
             if (!process.members.empty() || process.gpu_progress) {
                 return false;
             }
-            if (process.steps.empty() || process.steps_by_period || process.step_spans.empty()) {
-                continue;
+            if (!process.step_spans.empty()) {
+                add_marked_steps(run_, p, graph_);
             }
-            graph_.processes.push_back(p);
-            first = std::max(first, process.steps.front().step);
-            last = std::min(last, process.steps.back().step);
         }
-        const int64_t steps = graph_.ranks() < 2 ? 0 : int64_t{last} - first + 1;
-        graph_.first_step = first;
-        graph_.steps = static_cast<uint32_t>(std::clamp<int64_t>(steps, 0, kMostNumbers));
-        return steps >= kFewestSteps && steps <= kMostNumbers;
+        return choose_common_steps(run_, graph_);
     }
 
     void find_stays() {
@@ -81,7 +64,7 @@ class SpanGraphBuilder {
                     Stays& stays = stays_[process.text(span.name)];
                     stays.resize(graph_.ranks(), std::vector<Stay>(graph_.steps));
                     const int64_t left_ns = step.begin_ns + span.ended_ns;
-                    stays[r][static_cast<size_t>(at)] = {left_ns - span.busy_ns, left_ns};
+                    stays[r][static_cast<size_t>(at)] = {left_ns - span.busy_ns, left_ns, left_ns - span.busy_ns};
                 }
             }
         }
@@ -99,7 +82,7 @@ class SpanGraphBuilder {
             const double left_ns = typical_spread_ns(stays, &Stay::left_ns);
             if (came_ns > kLeastApartNs && left_ns * kTimesAsClose < came_ns && left_ns < closest_ns) {
                 closest_ns = left_ns;
-                graph_.meets_in = printable(name);
+                graph_.meets_in = "span " + printable(name);
                 chosen = &stays;
             }
         }
@@ -120,32 +103,6 @@ class SpanGraphBuilder {
         return median_of(std::move(spreads_ns));
     }
 
-    // One node a step, and one meeting.
-    void fill(const Stays& all) {
-        graph_.by_device = false;
-        graph_.routes.emplace_back();
-        graph_.meeting_route.assign(graph_.steps, 0);
-        graph_.meeting_size.assign(graph_.steps, static_cast<uint32_t>(graph_.ranks()));
-        graph_.roles.assign(graph_.ranks(), 0);
-        graph_.known_ns.assign(graph_.ranks(), 0);
-        std::vector<RawNode> raw;
-        for (const std::vector<Stay>& stays : all) {
-            graph_.begin.push_back(static_cast<uint32_t>(raw.size()));
-            for (uint32_t s = 0; s < graph_.steps; ++s) {
-                raw.push_back({stays[s].came_ns, stays[s].came_ns, stays[s].left_ns, s, 0});
-                graph_.nodes.emplace_back().step = s;
-                graph_.piece_begin.push_back(s + graph_.begin.back());
-                graph_.pieces.push_back(s);
-            }
-        }
-        graph_.begin.push_back(static_cast<uint32_t>(raw.size()));
-        graph_.piece_begin.push_back(graph_.begin.back());
-        std::vector<std::vector<uint32_t>> came;
-        chain_nodes(raw, came, graph_);
-        fill_times(run_, clocks_, raw, came, graph_);
-        measure_steps(run_, graph_);
-    }
-
     const Run& run_;
     const Clocks& clocks_;
     StepGraph graph_;
@@ -153,6 +110,52 @@ class SpanGraphBuilder {
 };
 
 }  // namespace
+
+bool add_marked_steps(const Run& run, uint32_t process, StepGraph& graph) {
+    if (run.processes[process].steps.empty() || run.processes[process].steps_by_period) {
+        return false;
+    }
+    graph.processes.push_back(process);
+    return true;
+}
+
+bool choose_common_steps(const Run& run, StepGraph& graph) {
+    int32_t first = INT32_MIN;
+    int32_t last = INT32_MAX;
+    for (const uint32_t p : graph.processes) {
+        first = std::max(first, run.processes[p].steps.front().step);
+        last = std::min(last, run.processes[p].steps.back().step);
+    }
+    const int64_t steps = graph.ranks() < 2 ? 0 : int64_t{last} - first + 1;
+    graph.first_step = first;
+    graph.steps = static_cast<uint32_t>(std::clamp<int64_t>(steps, 0, kMostNumbers));
+    return steps >= kFewestSteps && steps <= kMostNumbers;
+}
+
+void meet_once_a_step(const Run& run, const Clocks& clocks, const Stays& all, StepGraph& graph) {
+    graph.by_device = false;
+    graph.routes.emplace_back();
+    graph.meeting_route.assign(graph.steps, 0);
+    graph.meeting_size.assign(graph.steps, static_cast<uint32_t>(graph.ranks()));
+    graph.roles.assign(graph.ranks(), 0);
+    graph.known_ns.assign(graph.ranks(), 0);
+    std::vector<RawNode> raw;
+    for (const std::vector<Stay>& stays : all) {
+        graph.begin.push_back(static_cast<uint32_t>(raw.size()));
+        for (uint32_t s = 0; s < graph.steps; ++s) {
+            raw.push_back({stays[s].called_ns, stays[s].came_ns, stays[s].left_ns, s, 0});
+            graph.nodes.emplace_back().step = s;
+            graph.piece_begin.push_back(s + graph.begin.back());
+            graph.pieces.push_back(s);
+        }
+    }
+    graph.begin.push_back(static_cast<uint32_t>(raw.size()));
+    graph.piece_begin.push_back(graph.begin.back());
+    std::vector<std::vector<uint32_t>> came;
+    chain_nodes(raw, came, graph);
+    fill_times(run, clocks, raw, came, graph);
+    measure_steps(run, graph);
+}
 
 std::optional<StepGraph> span_graph(const Run& run, const Clocks& clocks) {
     return SpanGraphBuilder(run, clocks).build();

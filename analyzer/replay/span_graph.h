@@ -8,6 +8,23 @@
 
 namespace titan::analyzer {
 
+// How a rank was in the one meeting of a step, on its own host's clock.
+struct Stay {
+    int64_t came_ns = 0;
+    int64_t left_ns = 0;
+    int64_t called_ns = 0;  // its host was there
+};
+
+// By rank and step.
+using Stays = std::vector<std::vector<Stay>>;
+
+// Adds the process to the graph of ranks that meet once a step. False where it marks no steps.
+bool add_marked_steps(const Run& run, uint32_t process, StepGraph& graph);
+// The steps that all of these have; false where they are too few, or no steps to speak of.
+bool choose_common_steps(const Run& run, StepGraph& graph);
+// Fills the graph: a node and a meeting for each step.
+void meet_once_a_step(const Run& run, const Clocks& clocks, const Stays& stays, StepGraph& graph);
+
 // None where fewer than two ranks mark steps and spans, or where they meet in no span.
 std::optional<StepGraph> span_graph(const Run& run, const Clocks& clocks);
 

@@ -90,8 +90,9 @@ struct StepGraph {
     double step_ns = 0;       // recorded: mean over ranks and steps
     uint32_t sample = 1;      // of so many launches of the GPUs one is seen; the others are taken from other steps
     std::vector<uint32_t> watched;  // then the steps in which all ranks saw each launch, if there are enough to compare
-    std::string meets_in;           // the span that stands for calls where none are on record (span_graph.h)
-    uint32_t forced = 0;            // nodes whose meetings did not come together as recorded
+    std::string meets_in;  // "span optimizer" (span_graph.h), "all_reduce on dp" (sum_graph.h): what stands for calls
+    bool by_sums = false;  // the latter
+    uint32_t forced = 0;   // nodes whose meetings did not come together as recorded
 
     size_t ranks() const { return processes.size(); }
     // How late the times of any of its devices may be.

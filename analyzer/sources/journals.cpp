@@ -35,6 +35,23 @@ uint64_t most_of_each(size_t processes) {
     return std::clamp(kTogether / std::max<uint64_t>(processes, 1), kLeast, kMost);
 }
 
+// Likewise of sums of calls.
+size_t most_sums_of_each(size_t processes) {
+    constexpr size_t kTogether = 1 << 19;
+    return std::clamp<size_t>(kTogether / std::max<size_t>(processes, 1), 1 << 8, 1 << 14);
+}
+
+void take_sums(const format::MarkerBlock& block, size_t most, OpenedSource& opened) {
+    for (const format::StepCommunicator& communicator : block.communicators) {
+        opened.communicator_names[communicator.id] = block.text(communicator.name);
+    }
+    std::vector<format::StepCalls>& sums = opened.step_calls;
+    sums.insert(sums.end(), block.calls.begin(), block.calls.end());
+    if (sums.size() > most) {
+        sums.erase(sums.begin(), sums.end() - static_cast<std::ptrdiff_t>(most));
+    }
+}
+
 constexpr size_t kFilesAtOnce = 64;
 
 Result<format::JournalIndex> index_of(const std::string& path) {
@@ -162,8 +179,15 @@ bool Journals::open(const ProcessKey& process, std::vector<std::byte>& memory, O
         end = std::max(end, part.part.first_ticket + part.part.markers);
     }
     BlockJoiner joiner(opened.image.header());
+    uint64_t next_call = 0;
     visit_blocks(process, end - std::min(end, most_of_each(processes_.size())), end, {},
-                 [&](const Part&, format::MarkerBlock& block) { joiner.add(std::move(block)); });
+                 [&](const Part&, format::MarkerBlock& block) {
+                     if (block.first_call >= next_call) {  // else summed up twice: see visit_steps
+                         take_sums(block, most_sums_of_each(processes_.size()), opened);
+                         next_call = block.next_call;
+                     }
+                     joiner.add(std::move(block));
+                 });
     add_labels(known, joiner);
     const Result<format::RingImage> image = format::image_of(joiner.joined(), memory);
     if (!image) {

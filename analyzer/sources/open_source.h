@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "dump_meta.h"
+#include "formats/layout/step_sum.h"
 #include "formats/ring/ring_image.h"
 #include "host/file_bytes.h"
 #include "host/image_buffer.h"
@@ -36,6 +38,9 @@ struct OpenedSource {
     uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
     std::vector<std::byte> stacks;  // formats/layout/stacks_layout.h, empty: none
     std::vector<std::string> problems;
+    // Of a journal: sums of calls, in the newest steps, and the names of their communicators.
+    std::vector<format::StepCalls> step_calls;
+    std::map<uint64_t, std::string> communicator_names;
 };
 
 // The latest moment that the ring itself knows of.

@@ -43,6 +43,9 @@ struct JournaledRank {
     std::string role{};
     int host = 0;
     format::GpuProgressMethod gpu = format::GpuProgressMethod::kOff;
+    uint32_t gpu_sample = 1;
+    uint64_t call_ms = 0;  // that its call of a step takes on the GPU, behind its computation; 0: it makes none
+    OpKind call = OpKind::kAllReduce;
     // Which of its markers each block has, in hundredths of all: two, and one that tells the end alone.
     struct Block {
         size_t from, until;
@@ -119,11 +122,28 @@ void mark_steps(const JournaledRank& rank, uint64_t longest_ms, MarkerList& mark
     }
 }
 
+// A call a step as a journal keeps it. One of 1 ms was over when somebody looked at the GPU.
+std::vector<format::StepCalls> sums_of(const JournaledRank& rank, uint64_t longest_ms) {
+    std::vector<format::StepCalls> sums;
+    for (uint64_t step = 0; step < kSteps && rank.call_ms != 0; ++step) {
+        format::StepCalls& sum = sums.emplace_back();
+        sum.step = static_cast<int64_t>(step);
+        sum.communicator_id = 0xd0;
+        sum.kind = rank.call;
+        sum.calls = 1;
+        sum.timed_calls = rank.call_ms > 1 ? 1 : 0;
+        sum.device_ticks = sum.timed_calls * rank.call_ms * kMillisecond;
+        sum.first_ticks = synth::kEpochTicks + rank.begins_s * synth::kSecond +
+                          (step * (longest_ms + 1) + rank.data_ms + rank.compute_ms) * kMillisecond;
+    }
+    return sums;
+}
+
 std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
     test::JournalFile file;
     uint64_t longest_ms = 0;
     for (const JournaledRank& rank : ranks) {
-        longest_ms = std::max(longest_ms, rank.data_ms + rank.compute_ms);
+        longest_ms = std::max(longest_ms, rank.data_ms + rank.compute_ms + rank.call_ms);
     }
     for (const JournaledRank& rank : ranks) {
         synth::RingSpec spec;
@@ -140,7 +160,15 @@ std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
         ring.header().last_anchor = ring.header().first_anchor;
         ring.header().step = kSteps - 1;
         ring.header().gpu_progress = rank.gpu;
+        ring.header().gpu_progress_sample = rank.gpu_sample;
         ring.header().step_ticks = ring.header().heartbeat_ticks = markers.now();
+        std::vector<format::StepCalls> calls = sums_of(rank, longest_ms);
+        std::vector<format::StepSum> steps(calls.size());
+        std::vector<format::StepCommunicator> communicators = {{0xd0, 2, id_of(markers.texts, "dp:0")}};
+        for (size_t i = 0; i < calls.size(); ++i) {
+            steps[i].step = calls[i].step;
+            steps[i].calls = 1;
+        }
         const format::MarkerWords words{&markers.texts, copy_text,
                                         [](void*, uint32_t) { return format::MarkerSiteRecord{}; }};
         for (const JournaledRank::Block& block : rank.blocks) {
@@ -152,7 +180,10 @@ std::vector<std::byte> journal_of(const std::vector<JournaledRank>& ranks) {
             std::vector<format::MarkerEntry> some(
                 markers.all.begin() + static_cast<std::ptrdiff_t>(first),
                 markers.all.begin() + static_cast<std::ptrdiff_t>(markers.all.size() * block.until / 100));
-            file.add_block(ring.header(), {first, some}, {}, words);
+            const bool has_sums = block.from == 0 && !calls.empty();
+            file.add_block(ring.header(), {first, some},
+                           has_sums ? format::StepSums{0, kSteps, steps, calls, communicators} : format::StepSums{},
+                           words);
         }
     }
     return file.bytes();
@@ -208,6 +239,50 @@ TEST_CASE("what a GPU may hide is no cause") {
     CHECK(diagnosis.findings.empty());
     CHECK(diagnosis.slow.empty());
     CHECK(!diagnosis.ended.empty());
+}
+
+JournaledRank with_call(JournaledRank rank, uint64_t call_ms, uint32_t gpu_sample = 1) {
+    rank.gpu = format::GpuProgressMethod::kWrites;
+    rank.call_ms = call_ms;
+    rank.gpu_sample = gpu_sample;
+    return rank;
+}
+
+// One cause, which costs 24 ms a step, to within what one of 29 steps costs.
+void check_cause(const Run& run, const std::string& what) {
+    const SlowCauses causes = slowness_of(run).causes;
+    REQUIRE(causes.causes.size() == 1);
+    CHECK(what_text(causes.causes.front()) == what);
+    CHECK(causes.causes.front().cost_ns == doctest::Approx(24e6).epsilon(0.05));
+    CHECK(diagnose(run).slow.ends_with(" ms of each step: " + what));
+}
+
+TEST_CASE("sums of calls show whom the others wait for") {
+    // Its host comes late, on whatever clock.
+    check_cause(load({with_call({.rank = 0}, 25), with_call({.rank = 1, .data_ms = 29}, 1)}),
+                "waits for data on rank 1");
+    check_cause(
+        load({with_call({.rank = 0}, 25), with_call({.rank = 1, .data_ms = 29, .begins_s = 3 * 3600, .host = 1}, 1)}),
+        "waits for data on rank 1");
+    // Its GPU does: the shorter call may have taken 2 ms.
+    const Run run = load({with_call({.rank = 0}, 25), with_call({.rank = 1}, 1)});
+    check_cause(run, "the GPU of rank 1 is slow");
+    const std::vector<std::string> missing = slowness_of(run).causes.missing;
+    REQUIRE(missing.size() == 1);
+    CHECK(missing.front().find("most of all in all_reduce on dp:0") != std::string::npos);
+    // Nobody waits for anybody; nor does the root of a broadcast.
+    CHECK(diagnose(load({with_call({.rank = 0, .call = OpKind::kBroadcast}, 25),
+                         with_call({.rank = 1, .call = OpKind::kBroadcast}, 1)}))
+              .slow.empty());
+    CHECK(diagnose(load({with_call({.rank = 0}, 25), with_call({.rank = 1}, 25)})).slow.empty());
+}
+
+TEST_CASE("sums of calls of GPUs that were not watched in each step: hosts of one clock show who is late") {
+    check_cause(load({with_call({.rank = 0}, 25, 4), with_call({.rank = 1, .data_ms = 29}, 1, 4)}),
+                "waits for data on rank 1");
+    const Run run = load({with_call({.rank = 0}, 25, 4), with_call({.rank = 1, .data_ms = 29, .host = 1}, 1, 4)});
+    CHECK(diagnose(run).slow.empty());
+    CHECK(slowness_of(run).causes.why_none.find("clocks of several hosts are not compared") != std::string::npos);
 }
 
 TEST_CASE("and while the job runs, that is a finding") {
