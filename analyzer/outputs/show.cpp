@@ -421,6 +421,14 @@ Shown show(const Run& run, const ShowOptions& options, const std::function<void(
     shown.notes.insert(shown.notes.end(), reader.problems().begin(), reader.problems().end());
     if (options.kind == RecordKind::kCollective) {
         shown.nothing = filter.nothing_fits(run);
+        const bool has_journals_alone =
+            !run.processes.empty() &&
+            std::ranges::all_of(run.processes, [](const Process& one) { return one.source.is_journal; });
+        if (shown.nothing.empty() && !options.json && has_journals_alone) {
+            shown.nothing =
+                "journals alone are left, which have no calls one by one: --step-calls shows their sums, "
+                "--markers what the program marked";
+        }
     } else if (!options.json && listing.rows() == 0) {
         shown.nothing = options.steps ? "nothing of these steps is recorded" : none_recorded(options.kind);
     }
