@@ -14,6 +14,7 @@
 #include "host/json_value.h"
 #include "host/mapped.h"
 #include "host/words.h"
+#include "starts.h"
 
 namespace titan::analyzer {
 namespace {
@@ -221,13 +222,16 @@ Section parts(const Comparison& comparison, bool all) {
     return section;
 }
 
-// "NCCL_ALGO: Ring -> Tree". Nothing where only one side's records tell settings.
-std::vector<std::string> settings_apart(const std::map<std::string, std::string>& a,
-                                        const std::map<std::string, std::string>& b) {
+// "NCCL_ALGO: Ring -> Tree". Nothing where only one side's records tell settings, and of versions alone where one
+// side's tell no variables: they need not be unset there.
+std::vector<std::string> settings_apart(const Side& before, const Side& after) {
+    const auto& a = before.settings;
+    const auto& b = after.settings;
     std::vector<std::string> apart;
     if (a.empty() || b.empty()) {
         return apart;
     }
+    const bool has_all = before.has_variables && after.has_variables;
     const auto value = [](const std::map<std::string, std::string>& of, const std::string& name) {
         const auto known = of.find(name);
         return known == of.end() || known->second.empty() ? std::string("not set") : known->second;
@@ -239,7 +243,8 @@ std::vector<std::string> settings_apart(const std::map<std::string, std::string>
         }
     }
     for (const std::string& name : names) {
-        if (value(a, name) != value(b, name)) {
+        const bool is_told = has_all || (a.contains(name) && b.contains(name));
+        if (is_told && value(a, name) != value(b, name)) {
             apart.push_back(fmt::format("{}: {} -> {}", name, value(a, name), value(b, name)));
         }
     }
@@ -347,8 +352,7 @@ Document compare_document(const Side& before, const Side& after, const Compariso
     }
     add_items(document, "late_ranks", "Late ranks", late_texts(comparison));
     add_items(document, "one_side", "Only one side has", one_sided_texts(comparison));
-    add_items(document, "settings", "Settings that differ, A -> B", settings_apart(before.settings, after.settings),
-              kShownNames);
+    add_items(document, "settings", "Settings that differ, A -> B", settings_apart(before, after), kShownNames);
     add_items(document, "limits", "To be aware of", comparison.notes);
     return document;
 }
@@ -370,7 +374,7 @@ std::string compare_json(const Side& before, const Side& after, const Comparison
     json["ranks"] = comparison.ranks;
     json["newly_late"] = comparison.newly_late;
     json["no_longer_late"] = comparison.no_longer_late;
-    json["settings"] = settings_apart(before.settings, after.settings);
+    json["settings"] = settings_apart(before, after);
     json["notes"] = comparison.notes;
     return json.dump(2) + "\n";
 }
@@ -397,9 +401,13 @@ the machines that the job got, are part of the change.
 With --fail-if-slower the typical and the mean step are tested: at most 2.5% of equal runs are called slower. If the
 program sets a perf_tag (titantrace.label), runs with different tags are listed, but never passed or failed.
 
+With one PATH alone, B is the newest run there (or --run), and A the newest other one that has the label baseline=true
+and the same perf_tag, as one-logger sets them.
+
 examples:
   titan-analyze compare before/ after/
   titan-analyze compare main/ branch/ --fail-if-slower 3%      in CI
+  titan-analyze compare runs/                                  the newest run with its baseline
   titan-analyze compare dumps/ --steps 100-200 --with-steps 300-400
   titan-analyze compare dumps/ --attempt 0 --with-attempt 1    before and after a restart
   titan-analyze compare before/ after/ --json | jq '.rows[] | select(.differs)'
@@ -438,6 +446,43 @@ std::optional<double> parse_share(const std::string& text) {
     return rest.empty() ? value : value / 100;
 }
 
+// What the first process with that label says.
+std::string label_of(const Run& run, std::string_view key) {
+    for (const Process& process : run.processes) {
+        for (const auto& [name, value] : process.labels) {
+            if (process.text(name) == key) {
+                return process.text(value);
+            }
+        }
+    }
+    return {};
+}
+
+// The newest run but the chosen one that says it is the baseline of its performance tag. Throws Unusable.
+std::string find_baseline(const CommonOptions& common) {
+    const LoadOptions chosen = common.load_options(true);
+    const Run own = usable(load_run(chosen));
+    const std::string tag = label_of(own, "perf_tag");
+    const std::vector<AttemptOf> attempts = usable(all_attempts(chosen));
+    std::set<std::string> seen = {own.id};
+    for (auto one = attempts.rbegin(); one != attempts.rend(); ++one) {
+        LoadOptions other = chosen;
+        other.run = one->run;
+        other.attempt.reset();
+        other.start = 0;
+        other.ring_directories.clear();
+        const bool is_new = !one->run.empty() && seen.insert(one->run).second;
+        const Result<Run> run = is_new ? load_run(other) : Error("");
+        if (run && label_of(*run, "baseline") == "true" && label_of(*run, "perf_tag") == tag) {
+            return one->run;
+        }
+    }
+    throw Unusable(fmt::format(
+        "compare needs a second path, or --with-run, --with-attempt, --with-start or --with-steps, to know what to "
+        "compare with: no other run there has the label baseline=true{}",
+        tag.empty() ? std::string() : " and perf_tag " + printable(tag)));
+}
+
 void choose_sides(const CompareArguments& arguments, WantedSide& a, WantedSide& b) {
     a.common = b.common = arguments.common;
     a.steps.skip = b.steps.skip = arguments.skip_steps;
@@ -447,13 +492,17 @@ void choose_sides(const CompareArguments& arguments, WantedSide& a, WantedSide& 
     const std::vector<std::string>& paths = arguments.common.paths;
     const bool is_other =
         !arguments.with_run.empty() || arguments.with_attempt >= 0 || arguments.with_start != 0 || with_steps;
-    if (paths.size() > 2 || (paths.size() == 1 && !is_other)) {
-        throw Unusable(paths.size() > 2 ? "compare takes two paths, A and B"
-                                        : "compare needs a second path, or --with-run, --with-attempt, --with-start or "
-                                          "--with-steps, to know what to compare with");
+    if (paths.size() > 2) {
+        throw Unusable("compare takes two paths, A and B");
     }
     a.common.paths = {paths.front()};
     b.common.paths = {paths.back()};
+    if (paths.size() == 1 && !is_other) {
+        a.common.run = find_baseline(b.common);
+        a.common.attempt = -1;
+        a.common.start = 0;
+        return;
+    }
     if (!arguments.with_run.empty()) {
         b.common.run = arguments.with_run;
     }

@@ -66,11 +66,22 @@ void add_machine(const OpenedSource& opened, Settings& settings) {
     }
 }
 
-// A label of the tracer's, or of the user's.
-void add_commit(const Process& process, Settings& settings) {
+// Labels that the tracer sets, its Python package, or the user.
+constexpr auto kFactLabels = std::to_array<MachineFact>({
+    {format::kCommitLabel, "git commit of the program"},
+    {format::kTorchLabel, "PyTorch"},
+    {format::kGpuDriverLabel, "NVIDIA driver"},
+});
+
+void add_labels(const Process& process, Settings& settings) {
     for (const auto& [key, value] : process.labels) {
-        if (process.text(key) == format::kCommitLabel) {
-            settings.emplace_back("git commit of the program", process.text(value));
+        const auto* fact = std::find_if(kFactLabels.begin(), kFactLabels.end(),
+                                        [&](const MachineFact& row) { return row.key == process.text(key); });
+        const bool is_new =
+            fact != kFactLabels.end() && std::none_of(settings.begin(), settings.end(),
+                                                      [&](const auto& setting) { return setting.first == fact->name; });
+        if (is_new) {
+            settings.emplace_back(fact->name, process.text(value));
         }
     }
 }
@@ -104,8 +115,9 @@ void add_builds(const OpenedSource& opened, Settings& settings) {
 }  // namespace
 
 void decode_config(const OpenedSource& opened, Process& process) {
-    if (opened.environment.empty()) {
-        return;  // a ring alone: what is not told there need not be unset
+    // A ring alone: what is not told there need not be unset. Whole runs are read from journals: these have versions.
+    if (opened.environment.empty() && !opened.source.is_journal) {
+        return;
     }
     Settings settings;
     std::copy_if(opened.environment.begin(), opened.environment.end(), std::back_inserter(settings),
@@ -113,7 +125,7 @@ void decode_config(const OpenedSource& opened, Process& process) {
     add_versions(opened.image.header(), settings);
     add_machine(opened, settings);
     add_builds(opened, settings);
-    add_commit(process, settings);
+    add_labels(process, settings);
     std::sort(settings.begin(), settings.end());
     MadeTexts texts(process.texts);
     for (const auto& [name, value] : settings) {

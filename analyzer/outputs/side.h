@@ -55,6 +55,7 @@ struct Side {
     std::vector<int> missing_ranks;
     std::map<std::string, std::string> labels;    // of the program: what most ranks say
     std::map<std::string, std::string> settings;  // link/config_differences.h: what most ranks have
+    bool has_variables = true;                    // false: journals, of which settings are versions alone
     bool has_flight_recorder_files = false;
 
     std::map<PartKey, SideRow> rows;

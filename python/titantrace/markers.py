@@ -12,14 +12,32 @@ from typing import Any, Dict, Optional, Set, Type, Union
 
 from . import tracer
 from .spans import Span, add_attributes, marks_now
-from .values import full_class_name, number_of, text_of
+from .values import full_class_name, names_in, number_of, text_of
 
 _warned: Set[str] = set()
+_GPU_DRIVER = "/sys/module/nvidia/version"
+_versions_are_told = False
 
 
 def active() -> bool:
     """True if the library is in this process."""
     return tracer.is_loaded
+
+
+def _tell_versions() -> None:
+    """Labels for journals, which have no list of the process's libraries: that of PyTorch, once it is imported."""
+    global _versions_are_told
+    torch = names_in("torch.version")
+    version, cuda = torch.get("__version__"), torch.get("cuda")
+    if type(version) is not str:
+        return
+    _versions_are_told = True
+    label("pytorch", version + (f", CUDA {cuda}" if type(cuda) is str else ""))
+    try:
+        with open(_GPU_DRIVER, encoding="utf-8", errors="replace") as file:
+            label("gpu_driver", file.read(40).strip())
+    except OSError:
+        pass  # no NVIDIA driver
 
 
 class Step:
@@ -49,6 +67,8 @@ def step(number: int, relative_step: Optional[int] = None) -> Step:
     to be fetched."""
     try:
         if issubclass(type(number), int) and marks_now():
+            if not _versions_are_told:
+                _tell_versions()
             if issubclass(type(relative_step), int):
                 tracer.step_relative(int.__int__(number), int.__int__(relative_step))  # type: ignore[arg-type]
             else:

@@ -95,6 +95,22 @@ def _finite(value: Any) -> Optional[float]:
     return None if value is None or isinstance(value, str) else float(value)
 
 
+def _lines_tell(analyzer: Analyzer) -> Dict[int, Row]:
+    """What all lines of a rank say, by rank. Launchers number the ranks of a host in their order, LOCAL_RANK: known as
+    long as no rank before is without a record."""
+    told: Dict[int, Row] = {}
+    on_host: Dict[Tuple[str, str], int] = {}
+    following: Dict[str, int] = {}  # by role: the rank that comes next
+    for row in analyzer.sql("SELECT rank, role, host, pid FROM ranks ORDER BY rank"):
+        rank, role, place = row["rank"], row["role"], (row["host"], row["role"])
+        told[rank] = {"host_name": row["host"], "pid": row["pid"]}
+        if rank == following.get(role, 0):
+            following[role] = rank + 1
+            told[rank]["local_rank"] = on_host.get(place, 0)
+            on_host[place] = on_host.get(place, 0) + 1
+    return told
+
+
 def _with_following(rows: Iterator[Row]) -> Iterator[Tuple[Row, Optional[Row]]]:
     row = next(rows, None)
     while row is not None:
@@ -107,7 +123,7 @@ def write(analyzer: Analyzer, directory: str) -> int:
     """Returns how many lines were written."""
     roles = {process_of(row): row["text"] for row in analyzer.records("show", "--labels")
              if row["name"] == _ROLE_LABEL}
-    hosts = {row.pop("rank"): row for row in analyzer.sql("SELECT rank, host AS host_name, pid FROM ranks")}
+    told = _lines_tell(analyzer)
     started = time.strftime("%Y%m%d-%H%M%S")
     rank: Optional[_Rank] = None
     file: Optional[IO[str]] = None
@@ -120,7 +136,7 @@ def write(analyzer: Analyzer, directory: str) -> int:
             if rank is None or process != rank.process:
                 if file is not None:
                     file.close()
-                rank = _Rank(process, roles.get(process, _NO_ROLE), hosts.get(row["rank"], {}))
+                rank = _Rank(process, roles.get(process, _NO_ROLE), told.get(row["rank"], {}))
                 name = f"{rank.source.replace('/', '_')}.global_rank_{rank.rank}.{started}-TITANT.jsonl"
                 file = os.fdopen(private_file.create(os.path.join(directory, name)), "w", encoding="utf-8")
             line = rank.line(row, following)

@@ -187,7 +187,7 @@ class Compare(harness.Case):
     def test_arguments(self):
         nothing = self.place.path / "nothing"
         nothing.mkdir()
-        for arguments, says in (([nothing], "compare needs a second path"), ([nothing] * 3, "compare takes two paths"),
+        for arguments, says in (([nothing], "no dumps"), ([nothing] * 3, "compare takes two paths"),
                                 ([nothing, nothing], "A: no dumps"),
                                 ([nothing, nothing, "--fail-if-slower", "much"], "takes a share of a step such as 3%")):
             self.assertIn(says, self.compare(*arguments, status=harness.UNUSABLE).stderr)

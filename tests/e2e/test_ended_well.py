@@ -27,9 +27,9 @@ class EndedWell(harness.Case):
         rank = f"{sys.executable} {CLIENT} {steps} {killed_at} {socket}"
         job = f"RANK=0 LOCAL_RANK=0 {rank} & RANK=1 LOCAL_RANK=1 {rank} & wait"
         return self.place.start([harness.BUILD / "tools" / "titan-run", *titan_run, "--", "sh", "-c", job],
-                                self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python",
-                                               TITANTRACE_DUMP_ON="signal,timeout,abort,crash",
-                                               **{"WORLD_SIZE": 2, "TITANTRACE_RUN_ID": RUN, **settings}))
+                                self.place.env(preload=False, TITANTRACE_DUMP_ON="signal,timeout,abort,crash",
+                                               **{"WORLD_SIZE": 2, "TITANTRACE_RUN_ID": RUN,
+                                                  "PYTHONPATH": harness.ROOT / "python", **settings}))
 
     def ask(self, command, *options, status=harness.HEALTHY):
         done = self.place.tool("titan-analyze", *command.split(), self.place.dumps, *(options or ["--no-rings"]))
@@ -74,6 +74,8 @@ class EndedWell(harness.Case):
                                    self.place.dumps],
                                   self.place.env(preload=False, PYTHONPATH=harness.ROOT / "python"))
             self.assertEqual(made.status, 0, form + made.stderr)
+        logs = sorted((self.place.path / "to--torchtitan").iterdir())
+        self.assertEqual([json.loads(log.read_text().splitlines()[0])["local_rank"] for log in logs], [0, 1])
 
     def look_at_its_last_state(self, slow):
         """titan-top of a run that has ended: how, when, and each rank's last steps."""
@@ -89,6 +91,43 @@ class EndedWell(harness.Case):
         self.assertGreater(job["ranks"][1]["span_ns"]["data_loading"], 2 * job["ranks"][0]["span_ns"]["data_loading"])
         self.assertEqual(self.place.tool("titan-top", self.place.tmp, "--ring-dir", self.place.rings).status,
                          harness.UNUSABLE)
+
+    def test_versions_are_known(self):
+        """Of a run that only left a journal: PyTorch's of a stand-in that the program imports."""
+        library = self.place.path / "library"
+        (library / "torch").mkdir(parents=True)
+        (library / "torch" / "__init__.py").write_text("from . import version\n")
+        (library / "torch" / "version.py").write_text("__version__ = '2.13.0+cu130'\ncuda = '13.0'\n")
+        (library / "sitecustomize.py").write_text("import torch\n")
+        job = self.train(steps=3, PYTHONPATH=f"{library}:{harness.ROOT / 'python'}")
+        self.assertEqual(job.status, 0, job.stderr)
+        self.assertEqual(self.place.settings()["PyTorch"], [("2.13.0+cu130, CUDA 13.0", [0, 1])])
+
+    def test_the_baseline_is_found(self):
+        """The newest other run that says so, of the same performance tag."""
+        runs = {"old": "perf_tag=small,baseline=true", "other": "perf_tag=large,baseline=true",
+                "plain": "perf_tag=small", "newest": "perf_tag=small,baseline=true"}
+        for steps, (run, labels) in enumerate(runs.items(), 25):
+            job = self.train(steps, TITANTRACE_RUN_ID=f"{run}-{os.getpid()}", TITANTRACE_LABELS=labels)
+            self.assertEqual(job.status, 0, job.stderr)
+        done = self.place.tool("titan-analyze", "compare", self.place.dumps, "--no-rings", "--json")
+        sides = json.loads(done.stdout)
+        self.assertEqual([sides[side]["run"].partition("-")[0] for side in "ab"], ["old", "newest"])
+        done = self.place.tool("titan-analyze", "compare", self.place.dumps, "--no-rings", "--run",
+                               f"other-{os.getpid()}")
+        self.assertEqual(done.status, harness.UNUSABLE)
+        self.assertIn("no other run there has the label baseline=true and perf_tag large", done.stderr)
+
+    def test_who_is_late_in_calls_of_nccl(self):
+        """Of which the journal keeps sums of steps."""
+        self.place.sim("--ranks", "2", "--steps", "40", "--step-ms", "5", "--checkpoint-every", "0",
+                       TITANTRACE_JOURNAL_MIB=64, SIMGPU_FAULTS="sleep rank=1 ms=40")
+        self.assertRegex(self.ask("", "--oneline", "--no-rings"),
+                         r"ended well after 40 steps, 2 of 2 ranks; \d+ ms a step; \d+ ms of each step: .* rank 1")
+        self.assertIn("most of all in reduce_scatter on dp", " ".join(self.ask("stragglers", status=1).split()))
+        self.assertIn("version of NCCL", self.place.settings())
+        self.assertIn("have no calls one by one", self.place.tool("titan-analyze", "show", self.place.dumps,
+                                                                 "--no-rings", status=1).stderr)
 
     def test_two_starts_under_one_run_id(self):
         for steps in (20, 30):
