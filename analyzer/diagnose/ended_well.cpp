@@ -59,7 +59,7 @@ std::string odd_metrics_text(const Run& run) {
     for (const Process& process : run.processes) {
         for (const MetricRecord& metric : process.metrics) {
             if (metric.bad_ever != 0) {
-                Bad& one = bad[process.text(metric.name)];
+                Bad& one = bad[name_or_none(process.text(metric.name))];
                 one.ranks.push_back(process.rank);
                 one.first_step = std::min(one.first_step, metric.first_bad_step);
             }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "host/words.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {
@@ -27,7 +28,7 @@ std::string newest_metrics(const Process& process, int64_t step) {
     size_t count = 0;
     for (const MetricRecord& metric : process.metrics) {
         if (metric.last_step == step && count++ < kMostMetrics) {
-            words += fmt::format("{}{} {}", words.empty() ? "" : ", ", process.text(metric.name),
+            words += fmt::format("{}{} {}", words.empty() ? "" : ", ", name_or_none(process.text(metric.name)),
                                  number_text(metric.last_value));
         }
     }

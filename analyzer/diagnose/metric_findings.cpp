@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/words.h"
+#include "run_text.h"
 #include "unknowns.h"
 
 namespace titan::analyzer {
@@ -90,7 +91,7 @@ void add_metric_findings(const Run& run, std::vector<Finding>& findings) {
     std::map<std::string, std::vector<Report>> by_name;
     for (const Process& process : run.processes) {
         for (const MetricRecord& metric : process.metrics) {
-            by_name[process.text(metric.name)].push_back({&process, &metric});
+            by_name[name_or_none(process.text(metric.name))].push_back({&process, &metric});
         }
     }
     for (const auto& [name, reports] : by_name) {

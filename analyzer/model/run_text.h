@@ -8,6 +8,8 @@
 
 namespace titan::analyzer {
 
+// A name that found no room in the tracer's table is empty.
+inline std::string name_or_none(const std::string& name) { return name.empty() ? "(no name)" : name; }
 // "all_reduce", or "op 99" for a kind that this build does not know.
 std::string op_text(OpKind kind);
 std::string datatype_text(Datatype datatype);

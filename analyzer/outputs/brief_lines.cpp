@@ -8,6 +8,7 @@
 #include "parts.h"
 #include "phases.h"
 #include "report_parts.h"
+#include "run_text.h"
 
 namespace titan::analyzer {
 namespace {

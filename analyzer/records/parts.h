@@ -21,9 +21,6 @@ constexpr const char* name_of(PartKind kind) {
     return kNames[static_cast<size_t>(kind)];
 }
 
-// A name that found no room in the tracer's table is empty.
-inline std::string name_or_none(const std::string& name) { return name.empty() ? "(no name)" : name; }
-
 inline std::string in_role(const std::string& role, const std::string& name) {
     return role.empty() ? name : role + ": " + name;
 }

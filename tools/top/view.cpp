@@ -265,7 +265,7 @@ RankRow row_of(const Process& process) {
     row.is_throttled = gpu.is_throttled;
     for (const analyzer::MetricRecord& metric : process.metrics) {
         if (metric.bad_ever != 0 && row.odd_metric.empty()) {
-            row.odd_metric = process.text(metric.name);
+            row.odd_metric = analyzer::name_or_none(process.text(metric.name));
         }
     }
     return row;
@@ -479,7 +479,7 @@ void describe_steps(const Process& process, RankRow& row) {
         }
         for (uint32_t i = 0; i < step->span_count; ++i) {
             const analyzer::SpanTime& span = process.step_spans[step->first_span + i];
-            spans_ns[process.text(span.name)] += static_cast<double>(span.busy_ns);
+            spans_ns[analyzer::name_or_none(process.text(span.name))] += static_cast<double>(span.busy_ns);
         }
     }
     if (steps == 0 || process.steps_by_period) {
@@ -499,7 +499,7 @@ RankRow row_of_record(const Process& process) {
     row.state = state_text(process);
     describe_steps(process, row);
     for (const analyzer::MetricRecord& metric : process.metrics) {
-        row.metrics.push_back({process.text(metric.name), metric.last_value});
+        row.metrics.push_back({analyzer::name_or_none(process.text(metric.name)), metric.last_value});
     }
     if (has_ended(process)) {
         row.doing.clear();

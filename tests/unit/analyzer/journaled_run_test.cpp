@@ -215,6 +215,12 @@ TEST_CASE("a job that ended well says so, with its steps and the metric that was
           "ended well after 30 steps, 2 of 2 ranks; 26 ms a step; metrics not finite: loss, rank 0, step 20");
 }
 
+TEST_CASE("a metric whose name found no room in the recorder") {
+    Run run = load({{.rank = 0, .bad_step = 20}, {.rank = 1}});
+    run.processes[0].metrics[0].name = 0;
+    CHECK(diagnose(run).ended.ends_with("metrics not finite: (no name), rank 0, step 20"));
+}
+
 TEST_CASE("whoever loads data for long makes the others wait where they all leave a span at one time") {
     for (const int slow : {0, 1}) {
         std::vector<JournaledRank> ranks = {{.rank = 0}, {.rank = 1}};
