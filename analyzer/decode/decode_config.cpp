@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <span>
 
 #include "formats/layout/label_names.h"
 #include "formats/ring/stacks_image.h"
@@ -53,11 +54,16 @@ constexpr auto kMachineFacts = std::to_array<MachineFact>({
     {"infiniband", "RDMA devices of the host"},
 });
 
+// Null: none of these.
+const MachineFact* fact_of(std::span<const MachineFact> facts, std::string_view key) {
+    const auto fact = std::find_if(facts.begin(), facts.end(), [&](const MachineFact& row) { return row.key == key; });
+    return fact == facts.end() ? nullptr : &*fact;
+}
+
 void add_machine(const OpenedSource& opened, Settings& settings) {
     for (const auto& [key, value] : opened.machine) {
-        const auto* fact = std::find_if(kMachineFacts.begin(), kMachineFacts.end(),
-                                        [&](const MachineFact& row) { return row.key == key; });
-        if (fact != kMachineFacts.end() && !value.empty()) {
+        const MachineFact* const fact = fact_of(kMachineFacts, key);
+        if (fact != nullptr && !value.empty()) {
             settings.emplace_back(fact->name, value);
         }
     }
@@ -75,12 +81,9 @@ constexpr auto kFactLabels = std::to_array<MachineFact>({
 
 void add_labels(const Process& process, Settings& settings) {
     for (const auto& [key, value] : process.labels) {
-        const auto* fact = std::find_if(kFactLabels.begin(), kFactLabels.end(),
-                                        [&](const MachineFact& row) { return row.key == process.text(key); });
-        const bool is_new =
-            fact != kFactLabels.end() && std::none_of(settings.begin(), settings.end(),
-                                                      [&](const auto& setting) { return setting.first == fact->name; });
-        if (is_new) {
+        const MachineFact* const fact = fact_of(kFactLabels, process.text(key));
+        const auto is_it = [fact](const auto& setting) { return setting.first == fact->name; };
+        if (fact != nullptr && std::none_of(settings.begin(), settings.end(), is_it)) {
             settings.emplace_back(fact->name, process.text(value));
         }
     }

@@ -148,8 +148,12 @@ class SumGraphBuilder {
             std::ranges::max_element(waited_ns, [](const auto& a, const auto& b) { return a.second < b.second; });
         const std::string& name = names_[most->first.first];
         graph_.meets_in = op_text(most->first.second) + (name.empty() ? "" : " on " + name);
-        return std::ranges::all_of(graph_.processes,
-                                   [this, r = size_t{0}](uint32_t) mutable { return top_of(r++) == top_of(0); });
+        for (size_t r = 1; r < graph_.ranks(); ++r) {
+            if (top_of(r) != top_of(0)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     size_t top_of(size_t rank) const {
