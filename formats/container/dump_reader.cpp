@@ -90,13 +90,62 @@ void grow_to_ring_size(ImageBuffer& image) {
     }
 }
 
+// --- The frame of a ring (DumpExtent::kFrame).
+
+constexpr bool is_of_frame(RegionKind kind) {
+    return kind == RegionKind::kMarkers || (!is_ring(kind) && kind != RegionKind::kLaunchMarks);
+}
+
+// From a byte of the image to before another.
+using Ranges = std::vector<std::pair<uint64_t, uint64_t>>;
+
+// Where the frame lies; everywhere if no header tells.
+Ranges frame_of(ZSTD_DCtx* context, const std::vector<Section>& sections) {
+    const auto first = std::ranges::find_if(sections, [](const Section& section) {
+        return section.header.kind == SectionKind::kRing && section.header.offset_bytes == 0;
+    });
+    RingHeader ring{};
+    if (first == sections.end() || first->header.raw_bytes < sizeof(ring) ||
+        !unpack_beginning(context, first->stored, &ring, sizeof(ring)) || ring.magic != kRingMagic) {
+        return {{0, UINT64_MAX}};
+    }
+    Ranges frame = {{0, sizeof(ring)}};
+    for_each_region(ring, [&](const RegionDescriptor& region, const RegionCursor*) {
+        const uint64_t most = kMaxImageBytes / std::max<uint64_t>(region.stride_bytes, 1);
+        if (is_of_frame(region.kind) && region.offset_bytes < kMaxImageBytes) {
+            frame.emplace_back(region.offset_bytes,
+                               region.offset_bytes + std::min(region.count, most) * region.stride_bytes);
+        }
+    });
+    return frame;
+}
+
+// How much of a section is needed, from its beginning on; where there is no frame, everything.
+uint64_t needed_bytes(const SectionHeader& section, const Ranges& frame) {
+    if (frame.empty() || section.kind == SectionKind::kMeta) {
+        return section.raw_bytes;
+    }
+    const uint64_t begin = section.offset_bytes;
+    const uint64_t end = begin + std::min(section.raw_bytes, UINT64_MAX - begin);
+    uint64_t needed_end = begin;
+    for (const auto& [from, to] : frame) {
+        if (section.kind == SectionKind::kRing && from < end && begin < to) {
+            needed_end = std::max(needed_end, std::min(to, end));
+        }
+    }
+    return needed_end - begin;
+}
+
 // Problems of a section come before the problem of where the file ends.
-void keep_plausible(SectionList& list) {
+void keep_plausible(SectionList& list, const Ranges& frame) {
     std::vector<std::string> problems;
     std::erase_if(list.sections, [&](const Section& section) {
         const SectionKind kind = section.header.kind;
         const bool known = kind == SectionKind::kMeta || kind == SectionKind::kRing || kind == SectionKind::kStacks;
-        const std::string problem = known ? implausible(section, limit_of(section.header)) : std::string();
+        const bool is_whole = needed_bytes(section.header, frame) == section.header.raw_bytes;
+        const std::string problem = !known     ? std::string()
+                                    : is_whole ? implausible(section, limit_of(section.header))
+                                               : impossible(section, limit_of(section.header));
         if (!problem.empty()) {
             problems.push_back(in_section(section.number, problem));
         }
@@ -147,15 +196,23 @@ bool is_dump(const std::string& path) {
     return file && file->read_at(0, &magic, sizeof(magic)) == sizeof(magic) && magic == kDumpMagic;
 }
 
-Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
+Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image, DumpExtent extent) {
     const Result<size_t> start = check_file_header(file, kDumps);
     if (!start) {
         return start.error();
     }
     SectionList list = list_sections(file, *start, kDumps);
-    keep_plausible(list);
     const Context context(ZSTD_createDCtx());
-    if (context == nullptr || !image.reset(image_size(list.sections, SectionKind::kRing))) {
+    if (context == nullptr) {
+        return Error("out of memory");
+    }
+    Ranges frame;
+    if (extent == DumpExtent::kFrame) {
+        frame = frame_of(context.get(), list.sections);
+        std::erase_if(list.sections, [&](const Section& section) { return needed_bytes(section.header, frame) == 0; });
+    }
+    keep_plausible(list, frame);
+    if (!image.reset(image_size(list.sections, SectionKind::kRing))) {
         return Error("out of memory");
     }
     Dump dump;
@@ -180,12 +237,16 @@ Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image) {
                 continue;
             }
             filled.emplace_back(header.offset_bytes, header.offset_bytes + header.raw_bytes);
-            std::byte* place = image.write_at(header.offset_bytes, header.raw_bytes);
-            problem = unpack(context.get(), section, place);
+            const uint64_t needed = needed_bytes(header, frame);
+            std::byte* place = image.write_at(header.offset_bytes, needed);
+            problem = needed == header.raw_bytes ? unpack(context.get(), section, place)
+                      : unpack_beginning(context.get(), section.stored, place, needed)
+                          ? std::string()
+                          : "cannot be unpacked: the file is damaged";
             if (problem.empty()) {
                 ++whole;
             } else {
-                image.clear_at(header.offset_bytes, header.raw_bytes);
+                image.clear_at(header.offset_bytes, needed);
             }
         }
         if (!problem.empty()) {

@@ -102,10 +102,14 @@ SectionList list_sections(std::span<const std::byte> file, size_t offset, const 
 }
 
 std::string implausible(const Section& section, uint64_t limit_bytes) {
-    const SectionHeader& header = section.header;
-    if (header.stored_check != static_cast<uint32_t>(checksum(section.stored))) {
+    if (section.header.stored_check != static_cast<uint32_t>(checksum(section.stored))) {
         return "bad checksum: the file is damaged";
     }
+    return impossible(section, limit_bytes);
+}
+
+std::string impossible(const Section& section, uint64_t limit_bytes) {
+    const SectionHeader& header = section.header;
     if (header.raw_bytes > limit_bytes || header.offset_bytes > limit_bytes - header.raw_bytes) {
         return "claims " + std::to_string(header.raw_bytes) + " bytes at offset " +
                std::to_string(header.offset_bytes) + ", over the limit of " + std::to_string(limit_bytes);

@@ -59,7 +59,8 @@ std::string header_problem(const SectionHeader& header, uint64_t available_bytes
 // Walks the section headers; stops at the first that cannot be trusted, because the next one's place depends on it.
 SectionList list_sections(std::span<const std::byte> file, size_t offset, const FileKind& kind);
 
-// The reason why the section's claims cannot be true, or an empty string.
+// The reason why the section's claims cannot be true, or an empty string; implausible() checks its stored bytes, too.
+std::string impossible(const Section& section, uint64_t limit_bytes);
 std::string implausible(const Section& section, uint64_t limit_bytes);
 
 // Unpacks the section's raw_bytes; says why not, or nothing.

@@ -74,6 +74,38 @@ TEST_CASE("a dump gives back the ring to the byte, and its meta section") {
     CHECK(read_dump_meta(sample_dump()));
 }
 
+TEST_CASE("the frame of a dump has all but its calls, and does not look at these") {
+    RingSpec spec;
+    spec.collectives = 16384;
+    spec.markers = 64;
+    RingBuilder ring(spec);
+    const uint32_t row = ring.add_communicator(0x1234, 2, 0, "dp:0");
+    for (int i = 0; i < 16384; ++i) {
+        ring.add_call(row, OpKind::kAllReduce);
+    }
+    ring.add_marker(MarkerKind::kStep).value = 7;
+    std::vector<std::byte> file = make_dump(ring, dump_meta(kEpochTicks + kSecond, "timeout", true));
+    file[file.size() / 2] ^= std::byte{1};
+    ImageBuffer memory;
+    const auto dump = read_dump(file, memory, DumpExtent::kFrame);
+    REQUIRE(dump);
+    CHECK(dump->problems.empty());
+    CHECK(dump->meta_json.find("\"timeout\"") != std::string::npos);
+    const auto frame = RingImage::open(memory.bytes());
+    REQUIRE(frame);
+    REQUIRE(frame->communicators().size() == 1);
+    CHECK(frame->text(frame->communicators()[0].second.name) == "dp:0");
+    uint64_t steps = 0;
+    frame->for_each_marker([&](uint64_t, const MarkerEntry& marker) { steps += marker.value; });
+    CHECK(steps == 7);
+    uint64_t calls = 0;
+    frame->for_each_collective([&](uint64_t, const CollectiveEntry&) { ++calls; });
+    CHECK(calls < 8192);  // those beside the frame come along
+    const auto whole = read_dump(file, memory);
+    REQUIRE(whole);
+    CHECK(whole->problems.size() == 1);
+}
+
 TEST_CASE("an image buffer is clean again for the next dump") {
     ImageBuffer image;
     REQUIRE(read_dump(sample_dump(), image));

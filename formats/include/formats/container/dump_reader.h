@@ -26,8 +26,12 @@ struct Dump {
     std::vector<std::string> problems;  // one sentence for each thing that is not whole
 };
 
+// kFrame leaves out stacks and the rings of calls, of work and of readings, which are most of a dump. What it leaves
+// out is neither unpacked nor checked, and zero.
+enum class DumpExtent { kAll, kFrame };
+
 // The bytes of a dump file -> its ring in `image` and the rest as a value. An error where nothing can be used.
-Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image);
+Result<Dump> read_dump(std::span<const std::byte> file, ImageBuffer& image, DumpExtent extent = DumpExtent::kAll);
 
 // Only the meta section: cheap, to choose among several dumps of one rank.
 Result<std::string> read_dump_meta(std::span<const std::byte> file);
