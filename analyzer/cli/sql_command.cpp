@@ -257,8 +257,18 @@ Result<std::string> query_of(SqlArguments& arguments) {
 
 int run_sql(SqlArguments& arguments) {
     const std::string query = arguments.interactive || arguments.tables ? "" : usable(query_of(arguments));
-    const Run run = load_chosen(arguments.common, true);
-    Database database(run, arguments.limits);
+    bool is_first = true;
+    Database database(
+        [&](bool records_alone) {
+            LoadOptions options = arguments.common.load_options(true);
+            options.records_alone = records_alone;
+            Run run = usable(load_run(options));
+            if (std::exchange(is_first, false)) {
+                say_which_is_read(run, arguments.common);
+            }
+            return run;
+        },
+        arguments.limits);
     return arguments.tables        ? list_tables(database, arguments)
            : arguments.interactive ? run_interactively(database, arguments)
                                    : run_query(database, query, arguments);

@@ -150,7 +150,7 @@ Ending decode_ending(const OpenedSource& opened) {
     const format::RingHeader& header = opened.image.header();
     const format::RingClock& clock = opened.image.clock();
     Ending ending;
-    ending.seen_ns = clock.realtime_ns(opened.seen_ticks);
+    ending.seen_ns = clock.realtime_ns(opened.seen_ticks != 0 ? opened.seen_ticks : newest_tick(opened.image));
     ending.asked_ns = header.end_signal > 0 ? clock.realtime_ns(header.end_ticks) : 0;
     ending.signal = ending.asked() ? header.end_signal : 0;
     ending.sender = ending.asked() ? std::max(header.end_sender, 0) : 0;
@@ -367,6 +367,11 @@ Process decode_process(const OpenedSource& opened, Symbols* symbols) {
     for (const auto& [row, record] : image.communicators()) {
         row_of.emplace(row, static_cast<uint32_t>(process.members.size()));
         process.members.push_back(decode_member(image, record, texts));
+    }
+    if (opened.extent == format::DumpExtent::kFrame) {
+        decode_labels(image, texts, process);
+        process.condensed = true;
+        return process;
     }
     for (const ThreadRecord& record : image.threads()) {
         process.threads.push_back(decode_thread(record, image.clock(), texts));

@@ -15,6 +15,7 @@
 #include "link_run.h"
 #include "load_files.h"
 #include "of_this_run.h"
+#include "rings.h"
 #include "witness.h"
 
 namespace titan::analyzer {
@@ -181,7 +182,10 @@ bool has_record(const std::vector<Process>& processes, const Process& process) {
 
 }  // namespace
 
-Result<Run> load_run(const LoadOptions& options) {
+Result<Run> load_run(const LoadOptions& wanted) {
+    LoadOptions options = wanted;
+    // Whether a ring of this node stands for the dump of its rank depends on the calls in both.
+    options.records_alone = options.records_alone && list_rings(options.ring_directories).empty();
     GroupRanks group_ranks;
     Result<LoadedRun> loaded = load_files(options, group_ranks);
     if (!loaded) {

@@ -96,7 +96,8 @@ void for_each_job(const std::vector<size_t>& indexes, const LoadOptions& options
     std::atomic<size_t> done{0};
     const unsigned cores = options.threads != 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
     share_work(indexes.size(), cores, [&](const auto& next, bool is_first) {
-        Loader with{symbols, groups, options.only_host};
+        Loader with{symbols, groups, options.only_host,
+                    options.records_alone ? format::DumpExtent::kFrame : format::DumpExtent::kAll};
         while (const std::optional<size_t> i = next()) {
             work(indexes[*i], with);
             ++done;
@@ -126,7 +127,10 @@ std::map<Attempt, int64_t> first_aborts(const std::vector<LoadOutcome>& outcomes
     return first;
 }
 
-std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, const LoadOptions& options, GroupRanks& groups) {
+std::vector<LoadOutcome> load_all(std::vector<LoadJob>& jobs, LoadOptions options, GroupRanks& groups) {
+    // Which of several files of a rank counts depends on its calls, and on those of other ranks.
+    options.records_alone =
+        options.records_alone && std::ranges::all_of(jobs, [](const LoadJob& job) { return job.files.size() == 1; });
     std::vector<LoadOutcome> outcomes(jobs.size());
     Symbols symbols(Symbols::Search::kNearby);
     std::vector<size_t> all(jobs.size());

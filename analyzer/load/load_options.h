@@ -25,6 +25,9 @@ struct LoadOptions {
     // Journals are read where there is nothing else. With this also beside dumps and rings, and logs
     // (structured_log.h) where there is not even a journal.
     bool with_journals = false;
+    // For a caller that reads records one by one (records.h): processes come without what they did, unless the choice
+    // of files depends on it. Files, ranks, communicators and labels are the same.
+    bool records_alone = false;
     unsigned threads = 0;   // 0: one per core
     std::string only_host;  // records of this host alone; empty: of all
     std::function<void(size_t done, size_t total)> progress;

@@ -245,7 +245,7 @@ LoadOutcome load_rank(const std::vector<Candidate>& files, Loader& with, int64_t
             }
             continue;
         }
-        const Result<OpenedSource> opened = rank_files[i].file.read(with.memory);
+        const Result<OpenedSource> opened = rank_files[i].file.read(with.memory, with.extent);
         if (!opened) {
             outcome.problems.push_back(opened.error().text() + "; skipped");
             continue;

@@ -67,9 +67,11 @@ void take_opened(const OpenedSource& opened, Loader& with, LoadOutcome& outcome)
         outcome.problems.push_back(opened.source.label + ": " + problem + "; the intact parts are used");
     }
     Process process = decode_process(opened, &with.symbols);
-    condense(process);
-    decode_positions(opened.stacks, with.symbols, process);
-    decode_samples(opened.image, with.symbols, process);
+    if (opened.extent == format::DumpExtent::kAll) {
+        condense(process);
+        decode_positions(opened.stacks, with.symbols, process);
+        decode_samples(opened.image, with.symbols, process);
+    }
     outcome.processes.push_back(std::move(process));
 }
 

@@ -25,6 +25,7 @@ struct Loader {
     Symbols& symbols;         // shared
     GroupRanks& groups;       // shared
     std::string only_host{};  // empty: all
+    format::DumpExtent extent = format::DumpExtent::kAll;
     ImageBuffer memory{};
     FlightRecorderScratch scratch{};
 };

@@ -149,7 +149,7 @@ void ProcessTimeline::add_value(const std::string& track, int64_t at_ns, double 
 
 void ProcessTimeline::add(const CollectiveRecord& record) {
     const CollectiveEntry& raw = record.raw;
-    const std::string communicator = record.of.communicator_name(raw.communicator_id);
+    const std::string communicator = record.of.communicator(raw.communicator_id).name;
     const std::string operation = op_text(raw.kind);
     const bool moves = format::moves_data(raw.kind);
     const std::string name = moves ? operation + " on " + communicator : operation;

@@ -193,7 +193,7 @@ class RecordLister {
 
     bool fits(const CollectiveRecord& record) {
         const CollectiveEntry& entry = record.raw;
-        const std::string communicator = record.of.communicator_name(entry.communicator_id);
+        const std::string communicator = record.of.communicator(entry.communicator_id).name;
         const std::string id = id_text(entry.communicator_id);
         CallWords words;
         words.communicator = communicator;
@@ -226,7 +226,7 @@ class RecordLister {
         std::string where = entry.step >= 0 ? fmt::format("step {}", entry.step) : "";
         where += (span.empty() ? "" : " " + span) + device_details(entry) + called_at(record);
         return {fine_date_text(clock.realtime_ns(entry.entered_ticks)),
-                record.of.communicator_name(entry.communicator_id),
+                record.of.communicator(entry.communicator_id).name,
                 number.empty() ? "-" : number,
                 op_text(entry.kind),
                 arguments,

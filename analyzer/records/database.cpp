@@ -187,13 +187,6 @@ void add_functions(sqlite3* database) {
 constexpr int kLongestText = 64 << 20;
 constexpr int kInstructionsBetweenLooks = 10'000;  // of SQLite's machine
 
-// Questions read; they change nothing and open nothing.
-int allow_reading(void*, int action, const char*, const char*, const char*, const char*) {
-    const bool reads =
-        action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_FUNCTION || action == SQLITE_RECURSIVE;
-    return reads ? SQLITE_OK : SQLITE_DENY;
-}
-
 struct EndStatement {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
@@ -222,8 +215,8 @@ std::vector<std::string> names_of(sqlite3_stmt* statement) {
 }  // namespace
 
 struct Database::State {
-    State(const Run& run, const QueryLimits& limits)
-        : source(run), budget(limits.most_s, limits.most_mib << 20), tables(tables_of(source)) {}
+    State(LoadForTables load, const QueryLimits& limits)
+        : source(std::move(load)), budget(limits.most_s, limits.most_mib << 20), tables(tables_of(source)) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() { sqlite3_close(connection); }
@@ -256,6 +249,16 @@ struct Database::State {
         return text;
     }
 
+    // Questions read; they change nothing and open nothing. Notes what a statement needs as SQLite compiles it.
+    int allow_reading(int action, const char* table) {
+        needs_histories |= action == SQLITE_READ && std::ranges::any_of(tables, [table](const auto& one) {
+                               return one->needs_histories() && one->name() == table;
+                           });
+        const bool reads =
+            action == SQLITE_SELECT || action == SQLITE_READ || action == SQLITE_FUNCTION || action == SQLITE_RECURSIVE;
+        return reads ? SQLITE_OK : SQLITE_DENY;
+    }
+
     std::vector<std::string> names(std::string_view start) const {
         std::vector<std::string> all;
         for (const auto& table : tables) {
@@ -278,9 +281,11 @@ struct Database::State {
     SqlSource source;
     QueryBudget budget;
     std::vector<std::unique_ptr<SqlTable>> tables;
+    bool needs_histories = false;  // the newest statement
 };
 
-Database::Database(const Run& run, const QueryLimits& limits) : state_(std::make_unique<State>(run, limits)) {
+Database::Database(LoadForTables load, const QueryLimits& limits)
+    : state_(std::make_unique<State>(std::move(load), limits)) {
     State& state = *state_;
     state.expect(sqlite3_open_v2(":memory:", &state.connection, SQLITE_OPEN_READWRITE, nullptr));
     sqlite3* const connection = state.connection;
@@ -303,7 +308,12 @@ Database::Database(const Run& run, const QueryLimits& limits) : state_(std::make
     sqlite3_limit(connection, SQLITE_LIMIT_LENGTH, kLongestText);
     sqlite3_limit(connection, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_hard_heap_limit64(static_cast<sqlite3_int64>(limits.most_mib) << 20);
-    sqlite3_set_authorizer(connection, allow_reading, nullptr);
+    sqlite3_set_authorizer(
+        connection,
+        [](void* of, int action, const char* table, const char*, const char*, const char*) {
+            return static_cast<State*>(of)->allow_reading(action, table);
+        },
+        &state);
     sqlite3_progress_handler(
         connection, kInstructionsBetweenLooks,
         [](void* budget) { return static_cast<const QueryBudget*>(budget)->is_over() ? 1 : 0; }, &state.budget);
@@ -316,6 +326,7 @@ std::string Database::query(const std::string& sql, const QueryOutput& output) {
     const char* rest = sql.c_str();
     while (*rest != '\0') {
         state.budget.start();
+        state.needs_histories = false;
         sqlite3_stmt* made = nullptr;
         const int prepared = sqlite3_prepare_v2(state.connection, rest, -1, &made, &rest);
         const Statement statement(made);
@@ -325,6 +336,8 @@ std::string Database::query(const std::string& sql, const QueryOutput& output) {
         if (statement == nullptr) {
             continue;  // blanks, or a comment
         }
+        state.source.load(state.needs_histories);
+        state.budget.start();
         output.columns(names_of(statement.get()));
         std::vector<Json> row(static_cast<size_t>(sqlite3_column_count(statement.get())));
         int status = SQLITE_ROW;
@@ -348,13 +361,13 @@ std::vector<SqlTableHelp> Database::help() {
     });
     for (const View& view : kViews) {
         SqlTableHelp help{view.name, meaning_of(view), {}, true};
-        query(fmt::format("SELECT * FROM \"{}\" LIMIT 0", view.name),
-              {[&help](const std::vector<std::string>& names) {
-                   for (const std::string& name : names) {
-                       help.columns.push_back({name, "", "", ""});
-                   }
-               },
-               [](const std::vector<Json>&) {}});
+        sqlite3_stmt* made = nullptr;
+        state_->expect(sqlite3_prepare_v2(state_->connection, fmt::format("SELECT * FROM \"{}\"", view.name).c_str(),
+                                          -1, &made, nullptr));
+        const Statement statement(made);
+        for (const std::string& name : names_of(made)) {
+            help.columns.push_back({name, "", "", ""});
+        }
         all.push_back(std::move(help));
     }
     return all;

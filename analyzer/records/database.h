@@ -10,8 +10,7 @@
 
 #include "host/json_value.h"
 #include "host/result.h"
-#include "run.h"
-#include "table.h"
+#include "tables.h"
 
 namespace titan::analyzer {
 
@@ -36,14 +35,14 @@ struct QueryOutput {
 // Not thread-safe.
 class Database {
   public:
-    // The run must outlive it.
-    Database(const Run& run, const QueryLimits& limits);
+    // The run is loaded when a statement needs it.
+    Database(LoadForTables load, const QueryLimits& limits);
     Database(const Database&) = delete;
     Database& operator=(const Database&) = delete;
     ~Database();
 
     // Runs the statements one after the other. Answers what is wrong with one, or that it took too much; empty:
-    // nothing. What it has put out before remains.
+    // nothing. What it has put out before remains. Throws what the loading of the run throws.
     std::string query(const std::string& sql, const QueryOutput& output);
     // Tables first.
     std::vector<SqlTableHelp> help();

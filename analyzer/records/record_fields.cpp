@@ -58,24 +58,28 @@ namespace {
 
 using format::MarkerKind;
 
-Json number_or_null(uint64_t value) { return value == kNoSequence ? Json(nullptr) : Json(value); }
-Json known_or_null(int64_t value) { return value < 0 ? Json(nullptr) : Json(value); }
-Json ticks_or_null(uint64_t ticks) { return ticks == 0 ? Json(nullptr) : Json(ticks); }
+template <typename T>
+std::optional<T> known_if(bool known, T value) {
+    return known ? std::optional(value) : std::nullopt;
+}
+std::optional<uint64_t> number_or_null(uint64_t value) { return known_if(value != kNoSequence, value); }
+std::optional<int64_t> known_or_null(int64_t value) { return known_if(value >= 0, value); }
+std::optional<uint64_t> ticks_or_null(uint64_t ticks) { return known_if(ticks != 0, ticks); }
 
 template <typename R>
-Json realtime_or_null(const R& r, uint64_t ticks) {
+std::optional<uint64_t> realtime_or_null(const R& r, uint64_t ticks) {
     return ticks_or_null(static_cast<uint64_t>(r.of.realtime_ns(ticks)));
 }
 
 template <typename R>
-Json span_or_null(const R& r, uint64_t from_ticks, uint64_t to_ticks) {
-    return from_ticks == 0 || to_ticks < from_ticks ? Json(nullptr)
-                                                    : Json(r.of.image().clock().span_ns(from_ticks, to_ticks));
+std::optional<int64_t> span_or_null(const R& r, uint64_t from_ticks, uint64_t to_ticks) {
+    const bool known = from_ticks != 0 && from_ticks <= to_ticks;
+    return known_if(known, known ? r.of.image().clock().span_ns(from_ticks, to_ticks) : 0);
 }
 
 // The best of all witnesses, where `state` is what the ring's entry says: after kill -9 the stream's own marks know
 // more.
-Json device_or_null(const CollectiveRecord& r) {
+std::optional<std::string_view> device_or_null(const CollectiveRecord& r) {
     switch (device_state(r.raw, r.of.image())) {
         case DeviceState::kNotReached: return "not_reached";
         case DeviceState::kGraphStarted: return "graph_started";
@@ -83,7 +87,7 @@ Json device_or_null(const CollectiveRecord& r) {
         case DeviceState::kFinished: return "finished";
         case DeviceState::kUnknown: break;
     }
-    return nullptr;
+    return std::nullopt;
 }
 
 Json python_frames(const CallStack& stack) {
@@ -153,6 +157,15 @@ Json extreme_or_null(const ExtremesRecord& r, double value) {
     return r.name.empty() ? Json(nullptr) : number_or_word(value);
 }
 
+template <typename T>
+Json as_json(const T& value) {
+    return value;
+}
+template <typename T>
+Json as_json(const std::optional<T>& value) {
+    return value ? Json(*value) : Json();
+}
+
 bool has_relative_step(const MarkerRecord& r) { return r.raw.kind == MarkerKind::kStep && r.raw.detail != 0; }
 
 }  // namespace
@@ -163,12 +176,12 @@ Json json_of(const R& r) {
 #define RECORD(kind, option, meaning)
 #define FIELD(kind, key, type, unit, meaning, value) \
     if constexpr (R::kKind == RecordKind::kind) {    \
-        json[#key] = value;                          \
+        json[#key] = as_json(value);                 \
     }
 #define FIELD_WHERE(kind, key, type, unit, meaning, condition, value) \
     if constexpr (R::kKind == RecordKind::kind) {                     \
         if (condition) {                                              \
-            json[#key] = value;                                       \
+            json[#key] = as_json(value);                              \
         }                                                             \
     }
 #include "records.def"
@@ -176,14 +189,14 @@ Json json_of(const R& r) {
 }
 
 template <typename R>
-Json field_of(const R& r, size_t n) {
+SqlValue field_of(const R& r, size_t n) {
     size_t place = 0;
 #define RECORD(kind, option, meaning)
 #define FIELD(kind, key, type, unit, meaning, value) FIELD_WHERE(kind, key, type, unit, meaning, true, value)
 #define FIELD_WHERE(kind, key, type, unit, meaning, condition, value) \
     if constexpr (R::kKind == RecordKind::kind) {                     \
         if (place++ == n) {                                           \
-            return (condition) ? Json(value) : Json();                \
+            return (condition) ? SqlValue(value) : SqlValue();        \
         }                                                             \
     }
 #include "records.def"
@@ -192,7 +205,7 @@ Json field_of(const R& r, size_t n) {
 
 #define RECORD_JSON(Record)               \
     template Json json_of(const Record&); \
-    template Json field_of(const Record&, size_t);
+    template SqlValue field_of(const Record&, size_t);
 RECORD_JSON(CollectiveRecord)
 RECORD_JSON(TorchCallRecord)
 RECORD_JSON(CudaCallRecord)

@@ -433,9 +433,13 @@ const Entry* ProcessRecords::entry(uint64_t ticket) const {
 
 std::string ProcessRecords::text(uint32_t id) const { return printable(image().text(id)); }
 
-std::string ProcessRecords::communicator_name(uint64_t id) const {
-    const auto index = run_.find_communicator(id);
-    return index ? analyzer::communicator_name(run_.communicators[*index]) : short_id_text(id);
+const ProcessRecords::CommunicatorTexts& ProcessRecords::communicator(uint64_t id) const {
+    const auto [known, is_new] = communicators_.try_emplace(id);
+    if (is_new) {
+        const auto index = run_.find_communicator(id);
+        known->second = {id_text(id), index ? communicator_name(run_.communicators[*index]) : short_id_text(id)};
+    }
+    return known->second;
 }
 
 int ProcessRecords::global_rank(uint64_t communicator_id, int member) const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "open_source.h"
 #include "run.h"
 #include "structured_log.h"
+#include "table.h"
 
 namespace titan::analyzer {
 
@@ -147,7 +149,11 @@ class ProcessRecords {
     ProcessStacks stacks() const;  // of our records only
 
     std::string text(uint32_t id) const;
-    std::string communicator_name(uint64_t id) const;
+    struct CommunicatorTexts {
+        std::string id;
+        std::string name;  // or the start of the id
+    };
+    const CommunicatorTexts& communicator(uint64_t id) const;     // lives as long as this
     int global_rank(uint64_t communicator_id, int member) const;  // -1 unknown
     // What the host is made of, by a key of FORMAT.md, section 5; empty where the record does not tell.
     std::string machine(std::string_view key) const;
@@ -183,6 +189,7 @@ class ProcessRecords {
     std::unique_ptr<CallSites> sites_;
     std::unique_ptr<MarkerPlaces> places_;
     mutable std::unique_ptr<Process> decoded_;  // by entry()
+    mutable std::unordered_map<uint64_t, CommunicatorTexts> communicators_;
 };
 
 // Opens processes of a run, one after the other, in the same memory. The run must outlive it.
@@ -246,6 +253,6 @@ template <typename Record>
 Json json_of(const Record& record);
 // The n-th of them (record_fields.h); null where the record is without.
 template <typename Record>
-Json field_of(const Record& record, size_t n);
+SqlValue field_of(const Record& record, size_t n);
 
 }  // namespace titan::analyzer

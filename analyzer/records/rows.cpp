@@ -40,19 +40,20 @@ int or_equal(int op) {
 
 }  // namespace
 
-std::pair<Cell::Kind, uint64_t> identity_of(const Cell& cell) {
-    switch (cell.kind) {
-        case Cell::Kind::kNull: break;
-        case Cell::Kind::kText: return {Cell::Kind::kText, cell.text};
-        case Cell::Kind::kInteger: return {Cell::Kind::kInteger, static_cast<uint64_t>(cell.integer)};
-        case Cell::Kind::kReal: {
-            constexpr double kLimit = 9.2e18;  // of 64 bits
-            const bool is_whole = cell.real == std::floor(cell.real) && std::abs(cell.real) < kLimit;
-            return is_whole ? std::pair(Cell::Kind::kInteger, static_cast<uint64_t>(static_cast<int64_t>(cell.real)))
-                            : std::pair(Cell::Kind::kReal, std::bit_cast<uint64_t>(cell.real));
-        }
+SqlValue::SqlValue(const Json& value) {
+    if (const auto text = value.text()) {
+        *this = std::string(*text);
+    } else if (const auto integer = value.integer()) {
+        *this = *integer;
+    } else if (const auto natural = value.natural()) {
+        *this = *natural;
+    } else if (const auto number = value.number()) {
+        *this = *number;
+    } else if (const auto truth = value.boolean()) {
+        *this = *truth;
+    } else if (std::string list = value.dump(); list != "null") {
+        *this = std::move(list);
     }
-    return {Cell::Kind::kNull, 0};
 }
 
 uint64_t Condition::hash() const { return value.kind == Cell::Kind::kText ? hash_of(text) : hash_of(value.number()); }
@@ -81,32 +82,28 @@ uint32_t SqlRows::place_of(std::string_view text) {
 }
 
 // SQL knows infinite numbers, and null in place of one that is none.
-Cell SqlRows::cell_of(const Json& value, const SqlColumn& column) {
+Cell SqlRows::cell_of(const SqlValue& value, const SqlColumn& column) {
     Cell cell;
     const auto set_real = [&cell](double real) {
         cell.kind = std::isnan(real) ? Cell::Kind::kNull : Cell::Kind::kReal;
         cell.real = std::isnan(real) ? 0 : real;
     };
-    if (const auto text = value.text(); text && !column.is_real()) {
-        cell.kind = Cell::Kind::kText;
-        cell.text = place_of(*text);
-    } else if (const auto integer = value.integer()) {
-        cell.kind = Cell::Kind::kInteger;
-        cell.integer = *integer;
-    } else if (const auto natural = value.natural()) {
-        cell.kind = Cell::Kind::kInteger;
-        cell.integer = static_cast<int64_t>(*natural);
-    } else if (const auto number = value.number()) {
-        set_real(*number);
-    } else if (const auto truth = value.boolean()) {
-        cell.kind = Cell::Kind::kInteger;
-        cell.integer = *truth ? 1 : 0;
-    } else if (text) {
-        constexpr double kInfinite = std::numeric_limits<double>::infinity();
-        set_real(*text == "inf" ? kInfinite : *text == "-inf" ? -kInfinite : std::nan(""));
-    } else if (const std::string list = column.type == "list" ? value.dump() : "null"; list != "null") {
-        cell.kind = Cell::Kind::kText;
-        cell.text = place_of(list);
+    switch (value.kind()) {
+        case Cell::Kind::kNull: break;
+        case Cell::Kind::kInteger:
+            cell.kind = Cell::Kind::kInteger;
+            cell.integer = value.integer();
+            break;
+        case Cell::Kind::kReal: set_real(value.real()); break;
+        case Cell::Kind::kText:
+            if (column.is_real()) {
+                constexpr double kInfinite = std::numeric_limits<double>::infinity();
+                set_real(value.text() == "inf" ? kInfinite : value.text() == "-inf" ? -kInfinite : std::nan(""));
+            } else {
+                cell.kind = Cell::Kind::kText;
+                cell.text = place_of(value.text());
+            }
+            break;
     }
     return cell;
 }
@@ -127,13 +124,13 @@ bool SqlRows::meets(const Cell& cell, const Condition& condition) const {
     return !numbers || compares(cell.number(), or_equal(condition.op), wanted.number());
 }
 
-bool SqlRows::meets(const std::function<Json(size_t)>& cell, const std::vector<Condition>& conditions) {
+bool SqlRows::meets(const SqlRow& cell, const std::vector<Condition>& conditions) {
     return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& condition) {
         return meets(cell_of(cell(condition.column), columns_[condition.column]), condition);
     });
 }
 
-void SqlRows::add(const std::function<Json(size_t)>& cell, const std::vector<Condition>& conditions) {
+void SqlRows::add(const SqlRow& cell, const std::vector<Condition>& conditions) {
     if (!meets(cell, conditions)) {
         return;
     }
@@ -235,10 +232,12 @@ namespace {
 enum Coded : uint64_t { kNull, kReal, kWholeReal, kInteger, kText, kLongInteger };
 constexpr unsigned kCodedBits = 3;
 
-uint64_t hash_of(const std::vector<Cell>& key) {
+// `at(column)` is a cell of the row.
+template <typename At>
+uint64_t hash_of(const std::vector<OrderColumn>& order, const At& at) {
     uint64_t hash = kHashOfNothing;
-    for (const Cell& cell : key) {
-        const auto [kind, value] = identity_of(cell);
+    for (const OrderColumn& of : order) {
+        const auto [kind, value] = identity_of(at(of.column));
         hash = mix_hash(mix_hash(hash, static_cast<uint64_t>(kind)), value);
     }
     return hash;
@@ -312,37 +311,34 @@ uint32_t& GroupedRows::place_of(uint64_t hash) {
             return identity_of(heads_.at(group, of.column)) == identity_of(row_[of.column]);
         });
     };
-    size_t place = hash % table_.size();
+    const size_t mask = table_.size() - 1;
+    size_t place = hash & mask;
     while (table_[place] != 0 && !is_it(table_[place] - 1)) {
-        place = (place + 1) % table_.size();
+        place = (place + 1) & mask;
     }
     return table_[place];
 }
 
 void GroupedRows::grow_table() {
     table_.assign(2 * table_.size(), 0);
-    std::vector<Cell> key(order_.size());
+    const size_t mask = table_.size() - 1;
     for (uint32_t group = 0; group < groups_.size(); ++group) {
-        std::transform(order_.begin(), order_.end(), key.begin(),
-                       [&](const OrderColumn& of) { return heads_.at(group, of.column); });
-        size_t place = hash_of(key) % table_.size();
+        size_t place = hash_of(order_, [&](size_t column) { return heads_.at(group, column); }) & mask;
         while (table_[place] != 0) {
-            place = (place + 1) % table_.size();
+            place = (place + 1) & mask;
         }
         table_[place] = group + 1;
     }
 }
 
-void GroupedRows::add(const std::function<Json(size_t)>& cell, const std::vector<Condition>& conditions) {
+void GroupedRows::add(const SqlRow& cell, const std::vector<Condition>& conditions) {
     if (!heads_.meets(cell, conditions)) {
         return;
     }
-    std::vector<Cell> key;
     for (const OrderColumn& of : order_) {
         row_[of.column] = heads_.cell_of(cell(of.column), columns_[of.column]);
-        key.push_back(row_[of.column]);
     }
-    uint32_t& place = place_of(hash_of(key));
+    uint32_t& place = place_of(hash_of(order_, [this](size_t column) { return row_[column]; }));
     if (place == 0) {
         heads_.add(cell, {});
         groups_.emplace_back();

@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,7 +21,7 @@
 namespace titan::analyzer {
 
 struct Cell {
-    enum class Kind : uint8_t { kNull, kInteger, kReal, kText };
+    using Kind = SqlValue::Kind;
     Kind kind = Kind::kNull;
     uint32_t text = 0;  // its place in SqlRows
     union {
@@ -46,7 +48,20 @@ struct Condition {
 inline constexpr uint64_t kHashOfNothing = 1;
 
 // The same of cells of a table that SQL calls equal, and of no others: 1 and 1.0 are.
-std::pair<Cell::Kind, uint64_t> identity_of(const Cell& cell);
+inline std::pair<Cell::Kind, uint64_t> identity_of(const Cell& cell) {
+    switch (cell.kind) {
+        case Cell::Kind::kNull: break;
+        case Cell::Kind::kText: return {Cell::Kind::kText, cell.text};
+        case Cell::Kind::kInteger: return {Cell::Kind::kInteger, static_cast<uint64_t>(cell.integer)};
+        case Cell::Kind::kReal: {
+            constexpr double kLimit = 9.2e18;  // of 64 bits
+            const bool is_whole = cell.real == std::floor(cell.real) && std::abs(cell.real) < kLimit;
+            return is_whole ? std::pair(Cell::Kind::kInteger, static_cast<uint64_t>(static_cast<int64_t>(cell.real)))
+                            : std::pair(Cell::Kind::kReal, std::bit_cast<uint64_t>(cell.real));
+        }
+    }
+    return {Cell::Kind::kNull, 0};
+}
 
 struct OrderColumn {
     size_t column;
@@ -60,10 +75,10 @@ class SqlRows {
 
     static constexpr uint64_t bit_of(size_t column) { return uint64_t{1} << (column < 63 ? column : 63); }
     // Whether the row meets the conditions.
-    bool meets(const std::function<Json(size_t column)>& cell, const std::vector<Condition>& conditions);
-    Cell cell_of(const Json& value, const SqlColumn& column);
+    bool meets(const SqlRow& cell, const std::vector<Condition>& conditions);
+    Cell cell_of(const SqlValue& value, const SqlColumn& column);
     // Adds the row if it meets the conditions, which are about wanted columns.
-    void add(const std::function<Json(size_t column)>& cell, const std::vector<Condition>& conditions);
+    void add(const SqlRow& cell, const std::vector<Condition>& conditions);
 
     size_t count() const { return count_; }
     uint64_t bytes() const;
@@ -100,7 +115,7 @@ class GroupedRows {
     // `wanted` as of SqlRows; `order`: columns of the groups, and their order.
     GroupedRows(const std::vector<SqlColumn>& columns, uint64_t wanted, std::vector<OrderColumn> order);
 
-    void add(const std::function<Json(size_t column)>& cell, const std::vector<Condition>& conditions);
+    void add(const SqlRow& cell, const std::vector<Condition>& conditions);
     uint64_t bytes() const;
 
     // Goes to the first row, and to the next one; false: there is none.
@@ -139,7 +154,7 @@ class GroupedRows {
     SqlRows heads_;  // the first row of each group
     std::vector<Group> groups_;
     std::vector<int64_t> before_;  // of each group and other column
-    std::vector<uint32_t> table_;  // groups + 1, open addressing
+    std::vector<uint32_t> table_;  // groups + 1, open addressing; its size is a power of two
     std::vector<std::unique_ptr<unsigned char[]>> slabs_;
     size_t slab_used_bytes_ = kSlabBytes;
 

@@ -72,7 +72,7 @@ class RecordsTable : public ProcessTable {
 template <typename Row>
 struct Column {
     SqlColumn column;
-    std::function<Json(const Row&)> value;
+    std::function<SqlValue(const Row&)> value;
 };
 
 template <typename Row>
@@ -88,10 +88,13 @@ class ListTable : public SqlTable {
   public:
     using Tell = std::function<void(const Row&)>;
     ListTable(std::string name, std::string meaning, std::vector<Column<Row>> columns,
-              std::function<void(const Tell&)> visit)
+              std::function<void(const Tell&)> visit, bool needs_histories = false)
         : SqlTable(std::move(name), std::move(meaning), columns_of(columns)),
           columns_(std::move(columns)),
-          visit_(std::move(visit)) {}
+          visit_(std::move(visit)),
+          needs_histories_(needs_histories) {}
+
+    bool needs_histories() const override { return needs_histories_; }
 
     void read(size_t, const RowSteps&, RowSink& sink) const override {
         visit_([&](const Row& row) { sink.add([&](size_t column) { return columns_[column].value(row); }); });
@@ -100,14 +103,14 @@ class ListTable : public SqlTable {
   private:
     std::vector<Column<Row>> columns_;
     std::function<void(const Tell&)> visit_;
+    bool needs_histories_;
 };
 
-Json moment_or_null(int64_t moment_ns) { return moment_ns == 0 ? Json(nullptr) : Json(moment_ns); }
-Json number_unless(int64_t value, int64_t unknown) { return value == unknown ? Json(nullptr) : Json(value); }
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+SqlValue moment_or_null(int64_t moment_ns) { return moment_ns == 0 ? SqlValue() : SqlValue(moment_ns); }
+SqlValue number_unless(int64_t value, int64_t unknown) { return value == unknown ? SqlValue() : SqlValue(value); }
+SqlValue text_or_null(std::string text) { return text.empty() ? SqlValue() : SqlValue(std::move(text)); }
 
 std::unique_ptr<SqlTable> ranks_table(SqlSource& source) {
-    const Run& run = source.run();
     const std::vector<Column<Process>> columns = {
         {{"rank", "number", "", "global rank, -1 unknown"}, [](const Process& p) { return p.rank; }},
         {{"role", "text", "", "what the program says that it is (label \"role\"), empty: nothing"},
@@ -116,10 +119,14 @@ std::unique_ptr<SqlTable> ranks_table(SqlSource& source) {
         {{"pid", "number", "", "0 unknown"}, [](const Process& p) { return p.pid; }},
         {{"attempt", "number", "", "of the run, from 0"}, [](const Process& p) { return p.attempt; }},
         {{"place", "text", "", "in the job's grid: \"tp 1, dp 3\""},
-         [&run](const Process& p) { return run.layout == nullptr ? std::string() : run.layout->place_text(p.rank); }},
+         [&source](const Process& p) {
+             const std::shared_ptr<const Layout>& layout = source.run().layout;
+             return layout == nullptr ? std::string() : layout->place_text(p.rank);
+         }},
         {{"status", "text", "", "alive, exited, crashed ..., as far as is known"},
          [](const Process& p) { return status_of(p); }},
-        {{"state", "text", "", "what it does, in words"}, [&run](const Process& p) { return rank_state(run, p); }},
+        {{"state", "text", "", "what it does, in words"},
+         [&source](const Process& p) { return rank_state(source.run(), p); }},
         {{"step", "number", "", "training step, -1 before the first"}, [](const Process& p) { return p.step; }},
         {{"started_realtime_ns", "number or null", "ns since 1970", "the recorder began"},
          [](const Process& p) { return moment_or_null(p.started_ns); }},
@@ -129,15 +136,17 @@ std::unique_ptr<SqlTable> ranks_table(SqlSource& source) {
          [](const Process& p) { return name_of(p.source); }},
         {{"file", "text", "", "name of the file"}, [](const Process& p) { return printable(p.source.label); }},
     };
-    return std::make_unique<ListTable<Process>>("ranks", "Processes with a record", columns,
-                                                [&source](const ListTable<Process>::Tell& tell) {
-                                                    for (const Process* process : source.processes()) {
-                                                        tell(*process);
-                                                    }
-                                                });
+    return std::make_unique<ListTable<Process>>(
+        "ranks", "Processes with a record", columns,
+        [&source](const ListTable<Process>::Tell& tell) {
+            for (const Process* process : source.processes()) {
+                tell(*process);
+            }
+        },
+        true);
 }
 
-std::unique_ptr<SqlTable> communicators_table(const Run& run) {
+std::unique_ptr<SqlTable> communicators_table(SqlSource& source) {
     const std::vector<Column<Communicator>> columns = {
         {{"communicator", "text", "", "id, equal on all members"}, [](const Communicator& c) { return id_text(c.id); }},
         {{"name", "text", "", "its name, or the start of its id"},
@@ -150,8 +159,8 @@ std::unique_ptr<SqlTable> communicators_table(const Run& run) {
          [](const Communicator& c) { return text_or_null(c.parent_id == 0 ? "" : id_text(c.parent_id)); }},
     };
     return std::make_unique<ListTable<Communicator>>("communicators", "Communicators of NCCL, and process groups",
-                                                     columns, [&run](const ListTable<Communicator>::Tell& tell) {
-                                                         for (const Communicator& one : run.communicators) {
+                                                     columns, [&source](const ListTable<Communicator>::Tell& tell) {
+                                                         for (const Communicator& one : source.run().communicators) {
                                                              tell(one);
                                                          }
                                                      });
@@ -163,14 +172,15 @@ struct MemberOf {
     int rank;
 };
 
-std::unique_ptr<SqlTable> members_table(const Run& run) {
+std::unique_ptr<SqlTable> members_table(SqlSource& source) {
     const std::vector<Column<MemberOf>> columns = {
         {{"communicator", "text", "", "id"}, [](const MemberOf& m) { return id_text(m.communicator->id); }},
         {{"comm_rank", "number", "", "rank in the communicator"}, [](const MemberOf& m) { return m.comm_rank; }},
         {{"rank", "number or null", "", "global rank"}, [](const MemberOf& m) { return number_unless(m.rank, -1); }},
     };
     return std::make_unique<ListTable<MemberOf>>("members", "Members of communicators", columns,
-                                                 [&run](const ListTable<MemberOf>::Tell& tell) {
+                                                 [&source](const ListTable<MemberOf>::Tell& tell) {
+                                                     const Run& run = source.run();
                                                      for (const Communicator& one : run.communicators) {
                                                          for (int member = 0; member < one.size; ++member) {
                                                              tell({&one, member, run.global_rank(one, member)});
@@ -179,37 +189,39 @@ std::unique_ptr<SqlTable> members_table(const Run& run) {
                                                  });
 }
 
-std::unique_ptr<SqlTable> findings_table(const Run& run) {
+std::unique_ptr<SqlTable> findings_table(SqlSource& source) {
     const std::vector<Column<Finding>> columns = {
         {{"kind", "text", "", "as in docs/reference/findings.md"}, [](const Finding& f) { return name_of(f.kind); }},
         {{"confidence", "text", "", "certain, likely or possible"},
          [](const Finding& f) { return name_of(f.confidence); }},
-        {{"ranks", "list", "", "the guilty ones"}, [](const Finding& f) { return f.ranks; }},
-        {{"victims", "list", "", "ranks that wait because of them"}, [](const Finding& f) { return f.victims; }},
+        {{"ranks", "list", "", "the guilty ones"}, [](const Finding& f) { return Json(f.ranks); }},
+        {{"victims", "list", "", "ranks that wait because of them"}, [](const Finding& f) { return Json(f.victims); }},
         {{"communicator", "text or null", "", "id"},
-         [&run](const Finding& f) {
-             return f.communicator < run.communicators.size() ? Json(id_text(run.communicators[f.communicator].id))
-                                                              : Json(nullptr);
+         [&source](const Finding& f) {
+             const Run& run = source.run();
+             return f.communicator < run.communicators.size() ? SqlValue(id_text(run.communicators[f.communicator].id))
+                                                              : SqlValue();
          }},
         {{"seq", "number or null", "", "of the call that it is about"},
-         [](const Finding& f) { return f.sequence == kNoSequence ? Json(nullptr) : Json(f.sequence); }},
+         [](const Finding& f) { return f.sequence == kNoSequence ? SqlValue() : SqlValue(f.sequence); }},
         {{"op", "text or null", "", "its operation"}, [](const Finding& f) { return text_or_null(f.op); }},
         {{"hangs", "boolean", "", "ranks wait because of it"}, [](const Finding& f) { return f.hangs; }},
         {{"cost_share", "real number or null", "", "of slow jobs: the share of a step that it costs"},
-         [](const Finding& f) { return f.cost_share > 0 ? Json(f.cost_share) : Json(nullptr); }},
+         [](const Finding& f) { return f.cost_share > 0 ? SqlValue(f.cost_share) : SqlValue(); }},
         {{"summary", "text", "", "in words"}, [](const Finding& f) { return f.summary.text(); }},
         {{"remedy", "text", "", "what to do"}, [](const Finding& f) { return std::string(f.remedy()); }},
     };
     // Once, however often a query comes back to it.
     const auto diagnosis = std::make_shared<std::optional<Diagnosis>>();
-    return std::make_unique<ListTable<Finding>>("findings", "The findings of `titan-analyze`, the worst first", columns,
-                                                [&run, diagnosis](const ListTable<Finding>::Tell& tell) {
-                                                    if (!*diagnosis) {
-                                                        *diagnosis = diagnose(run);
-                                                    }
-                                                    std::for_each((*diagnosis)->findings.begin(),
-                                                                  (*diagnosis)->findings.end(), tell);
-                                                });
+    return std::make_unique<ListTable<Finding>>(
+        "findings", "The findings of `titan-analyze`, the worst first", columns,
+        [&source, diagnosis](const ListTable<Finding>::Tell& tell) {
+            if (!*diagnosis) {
+                *diagnosis = diagnose(source.run());
+            }
+            std::for_each((*diagnosis)->findings.begin(), (*diagnosis)->findings.end(), tell);
+        },
+        true);
 }
 
 // --- parts
@@ -219,20 +231,18 @@ struct PartOf {
     int rank;
 };
 
-Json known_time(const PartOf& p, bool of_that_kind) {
-    return of_that_kind && p.part.value ? Json(*p.part.value) : Json(nullptr);
-}
+SqlValue known_time(const PartOf& p, bool of_that_kind) { return of_that_kind ? SqlValue(p.part.value) : SqlValue(); }
 
 const std::vector<Column<PartOf>>& part_columns() {
     static const std::vector<Column<PartOf>> columns = {
         {{"rank", "number", "", "global rank, -1 unknown"}, [](const PartOf& p) { return p.rank; }},
         {{"role", "text", "", "where ranks count within roles: the role of the rank"},
-         [](const PartOf& p) { return p.part.role; }},
+         [](const PartOf& p) { return std::string_view(p.part.role); }},
         {{"kind", "text", "",
           "step, span, GPU, host or metric; GPU: a call of NCCL that was seen to run, host: another"},
          [](const PartOf& p) { return name_of(p.part.kind); }},
         {{"name", "text", "", "\"step\", of the span or metric, or \"all_reduce on dp\""},
-         [](const PartOf& p) { return p.part.name; }},
+         [](const PartOf& p) { return std::string_view(p.part.name); }},
         {{"phase", "text or null", "", "spans: the part of a job that this is (docs/reference/records.md)"},
          [](const PartOf& p) {
              return text_or_null(p.part.kind == PartKind::kSpan ? std::string(phase_of(p.part.name)) : "");
@@ -249,7 +259,7 @@ const std::vector<Column<PartOf>>& part_columns() {
          [](const PartOf& p) { return known_time(p, p.part.kind == PartKind::kGpuCall); }},
         {{"value", "real number or null", "", "metrics: as the program gave it; one that is no number is null"},
          [](const PartOf& p) {
-             return p.part.kind == PartKind::kMetric ? number_or_word(p.part.value.value_or(0)) : Json(nullptr);
+             return p.part.kind == PartKind::kMetric ? SqlValue(p.part.value.value_or(0)) : SqlValue();
          }},
         {{"op", "text or null", "", "calls: the operation"},
          [](const PartOf& p) { return text_or_null(p.part.is_call() ? op_text(p.part.op) : ""); }},
@@ -270,6 +280,8 @@ class PartsTable : public ProcessTable {
         : ProcessTable(source, "parts", "Finished steps, spans, metrics and calls of each rank, from any recorder",
                        columns_of(part_columns())) {}
 
+    bool needs_histories() const override { return true; }  // for steps that are not marked
+
     // What is of no step is told where all steps are wanted.
     void read(size_t block, const RowSteps& steps, RowSink& sink) const override {
         const WantedSteps wanted{steps && steps->first > format::kNoStep ? steps : std::nullopt};
@@ -284,19 +296,29 @@ class PartsTable : public ProcessTable {
 
 }  // namespace
 
+void SqlSource::load(bool with_histories) {
+    if (loaded_ == nullptr || (with_histories && !has_histories_)) {
+        loaded_ = nullptr;
+        loaded_ = std::make_unique<Loaded>(load_(!with_histories));
+        has_histories_ = with_histories;
+    }
+}
+
 std::vector<std::string> SqlSource::problems() {
     std::vector<std::string> all(unread_.begin(), unread_.end());
-    const std::vector<std::string>& others = reader_.problems();
-    all.insert(all.end(), others.begin(), others.end());
+    if (loaded_ != nullptr) {
+        const std::vector<std::string>& others = loaded_->reader.problems();
+        all.insert(all.end(), others.begin(), others.end());
+    }
     return all;
 }
 
 std::vector<std::unique_ptr<SqlTable>> tables_of(SqlSource& source) {
     std::vector<std::unique_ptr<SqlTable>> tables;
     tables.push_back(ranks_table(source));
-    tables.push_back(communicators_table(source.run()));
-    tables.push_back(members_table(source.run()));
-    tables.push_back(findings_table(source.run()));
+    tables.push_back(communicators_table(source));
+    tables.push_back(members_table(source));
+    tables.push_back(findings_table(source));
     tables.push_back(std::make_unique<PartsTable>(source));
     for (const RecordTable& table : record_tables()) {
         switch (table.kind) {

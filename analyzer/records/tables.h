@@ -1,9 +1,11 @@
 // The tables of a run: each kind of record by the table of fields (records.def), and what the run is made of.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "records.h"
@@ -12,18 +14,22 @@
 
 namespace titan::analyzer {
 
+// Loads the run, with the histories of its processes or without (LoadOptions::records_alone).
+using LoadForTables = std::function<Run(bool records_alone)>;
+
 // Reads records for all tables, one process at a time. Not thread-safe.
 class SqlSource {
   public:
-    // The run must outlive it.
-    explicit SqlSource(const Run& run) : run_(run), symbols_(Symbols::Search::kNearby), reader_(run, symbols_) {}
+    explicit SqlSource(LoadForTables load) : load_(std::move(load)) {}
 
-    const Run& run() const { return run_; }
-    const std::vector<const Process*>& processes() const { return reader_.processes(); }
+    // Comes before rows of tables are read. What is loaded already stays.
+    void load(bool with_histories);
+    const Run& run() const { return loaded_->run; }
+    const std::vector<const Process*>& processes() const { return loaded_->reader.processes(); }
     // Calls visit(records), unless they cannot be read.
     template <typename Visit>
     void visit(size_t process, const Visit& visit) {
-        const Result<ProcessRecords> records = reader_.open(*processes()[process]);
+        const Result<ProcessRecords> records = loaded_->reader.open(*processes()[process]);
         if (records) {
             visit(*records);
         } else {
@@ -34,9 +40,16 @@ class SqlSource {
     std::vector<std::string> problems();
 
   private:
-    const Run& run_;
-    Symbols symbols_;
-    RecordReader reader_;
+    struct Loaded {
+        explicit Loaded(Run of) : run(std::move(of)) {}
+        Run run;
+        Symbols symbols{Symbols::Search::kNearby};
+        RecordReader reader{run, symbols};
+    };
+
+    LoadForTables load_;
+    std::unique_ptr<Loaded> loaded_;
+    bool has_histories_ = false;
     std::set<std::string> unread_;
 };
 

@@ -48,7 +48,7 @@ class FillRows : public RowSink {
     FillRows(Rows& rows, const std::vector<Condition>& conditions, const QueryBudget& budget, uint64_t most_bytes)
         : rows_(rows), conditions_(conditions), budget_(budget), most_bytes_(most_bytes) {}
 
-    void add(const std::function<Json(size_t)>& cell) override {
+    void add(const SqlRow& cell) override {
         rows_.add(cell, conditions_);
         if (++seen_ % 1024 == 0) {
             budget_.check_time();

@@ -35,8 +35,10 @@ Halt halt_by_stacks(std::span<const std::byte> stacks, int32_t pid) {
     return Halt::kNone;
 }
 
-Result<OpenedSource> from_dump(std::span<const std::byte> file, ImageBuffer& memory, OpenedSource opened) {
-    Result<format::Dump> dump = format::read_dump(file, memory);
+// A dump whose moment only its calls tell is read as a whole.
+Result<OpenedSource> from_dump(std::span<const std::byte> file, ImageBuffer& memory, OpenedSource opened,
+                               format::DumpExtent extent = format::DumpExtent::kAll) {
+    Result<format::Dump> dump = format::read_dump(file, memory, extent);
     if (!dump) {
         return dump.error();
     }
@@ -48,6 +50,11 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, ImageBuffer& mem
     opened.problems = std::move(dump->problems);
     opened.stacks = std::move(dump->stacks);
     const std::optional<DumpMeta> meta = parse_dump_meta(dump->meta_json);
+    const bool is_frame = extent == format::DumpExtent::kFrame;
+    if (is_frame && (!meta || !meta->process_alive || meta->ticks == 0)) {
+        return from_dump(file, memory, std::move(opened));
+    }
+    opened.extent = extent;
     if (!meta) {
         opened.problems.emplace_back("its meta section is lost: the reason and the time of the dump are unknown");
         opened.now_ticks = newest_tick(*image);
@@ -63,8 +70,8 @@ Result<OpenedSource> from_dump(std::span<const std::byte> file, ImageBuffer& mem
     opened.children = meta->children;
     opened.out_of_memory_kills = meta->out_of_memory_kills;
     opened.machine = meta->machine;
-    opened.seen_ticks = newest_tick(*image);
-    opened.now_ticks = !meta->process_alive     ? opened.seen_ticks  // the process that saved it came later
+    opened.seen_ticks = is_frame ? meta->ticks : 0;
+    opened.now_ticks = !meta->process_alive     ? newest_tick(*image)  // the process that saved it came later
                        : meta->ticks != 0       ? meta->ticks
                        : meta->realtime_ns != 0 ? image->clock().ticks_at_realtime(meta->realtime_ns)
                                                 : newest_tick(*image);
@@ -162,7 +169,7 @@ DumpMoment SourceFile::moment() {
     return moment;
 }
 
-Result<OpenedSource> SourceFile::read(ImageBuffer& memory) {
+Result<OpenedSource> SourceFile::read(ImageBuffer& memory, format::DumpExtent extent) {
     OpenedSource opened;
     opened.source.path = path_;
     opened.source.label = printable(std::filesystem::path(path_).filename().string());
@@ -175,7 +182,7 @@ Result<OpenedSource> SourceFile::read(ImageBuffer& memory) {
     file->read_at(0, &magic, sizeof(magic));
     if (magic != format::kRingMagic && !path_.ends_with(".ring")) {
         const Result<std::vector<std::byte>> bytes = file->read_all();
-        Result<OpenedSource> result = from_dump(*bytes, memory, std::move(opened));
+        Result<OpenedSource> result = from_dump(*bytes, memory, std::move(opened), extent);
         return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
     }
     if (magic == 0) {
@@ -190,6 +197,7 @@ Result<OpenedSource> SourceFile::read(ImageBuffer& memory) {
     if (file->read_at(0, &later, sizeof(later)) == sizeof(later)) {
         heads = format::heads_of(later);
     }
+    opened.extent = extent;
     Result<OpenedSource> result = from_ring(memory, heads, std::move(opened));
     return result ? std::move(result) : Result<OpenedSource>(result.error().within(label));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dump_meta.h"
+#include "formats/container/dump_reader.h"
 #include "formats/layout/step_sum.h"
 #include "formats/ring/ring_image.h"
 #include "host/file_bytes.h"
@@ -26,7 +27,7 @@ struct OpenedSource {
     Source source;
     format::RingImage image;
     uint64_t now_ticks = 0;
-    uint64_t seen_ticks = 0;  // newest sign of life
+    uint64_t seen_ticks = 0;  // newest sign of life; 0: newest_tick() tells
     Liveness liveness = Liveness::kUnknown;
     Halt halt = Halt::kNone;
     Processors processors;
@@ -41,6 +42,8 @@ struct OpenedSource {
     // Of a journal: sums of calls, in the newest steps, and the names of their communicators.
     std::vector<format::StepCalls> step_calls;
     std::map<uint64_t, std::string> communicator_names;
+    format::DumpExtent extent =
+        format::DumpExtent::kAll;  // kFrame: calls are left out, and `seen_ticks` is `now_ticks`
 };
 
 // The latest moment that the ring itself knows of.
@@ -61,7 +64,7 @@ class SourceFile {
     // Reads only the head of the file, without unpacking. Empty if the head does not name it.
     std::optional<std::string> host();
     DumpMoment moment();
-    Result<OpenedSource> read(ImageBuffer& memory);
+    Result<OpenedSource> read(ImageBuffer& memory, format::DumpExtent extent = format::DumpExtent::kAll);
     // Gives the descriptor back; the next question opens the file again.
     void close() { file_.reset(); }
 

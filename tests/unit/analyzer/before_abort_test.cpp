@@ -1,6 +1,9 @@
 // A watchdog aborts communicators, and the program runs on: the dump before that shows the hang.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <string>
+
 #include "diagnose.h"
 #include "load_run.h"
 #include "played.h"
@@ -87,9 +90,10 @@ struct Aborted {
                                      titan::synth::make_dump(ring, meta));
         }
     }
-    Run run() const {
+    Run run(bool records_alone = false) const {
         LoadOptions options;
         options.paths = {place.path};
+        options.records_alone = records_alone;
         auto run = load_run(options);
         REQUIRE(run);
         return std::move(*run);
@@ -134,4 +138,16 @@ TEST_CASE("a rank that a peer's abort let go on is taken from before that abort"
     REQUIRE(!diagnosis.findings.empty());
     CHECK(diagnosis.findings.front().kind == FindingKind::kOrderInversion);
     CHECK(diagnosis.findings.front().ranks == ranks({kOdd}));
+}
+
+TEST_CASE("records alone come from the same files, which the calls of a rank with one file may choose") {
+    const Aborted aborted(-1, 1);
+    for (int rank = 0; rank < kRanks; ++rank) {
+        if (rank != 1) {
+            std::filesystem::remove(aborted.place.path + "/synth/0/rank0000" + std::to_string(rank) + ".0.titan");
+        }
+    }
+    for (const bool records_alone : {false, true}) {
+        CHECK(aborted.run(records_alone).processes[1].source.label == "rank00001.0.titan");
+    }
 }

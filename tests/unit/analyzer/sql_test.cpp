@@ -24,7 +24,7 @@ constexpr int kRanks = 3;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Each rank makes so many calls of two operations and tells a metric in each of ten steps.
-Run run_in(const std::string& directory, uint64_t calls) {
+void write_dumps(const std::string& directory, uint64_t calls) {
     for (int rank = 0; rank < kRanks; ++rank) {
         synth::RingSpec spec;
         spec.rank = rank;
@@ -59,9 +59,13 @@ Run run_in(const std::string& directory, uint64_t calls) {
         synth::write_file(fmt::format("{}/synth/0/rank{:05}.0.titan", directory, rank),
                           synth::make_dump(ring, synth::dump_meta(synth::kEpochTicks + 100'000, "signal", true)));
     }
+}
+
+Run run_in(const std::string& directory, bool records_alone) {
     LoadOptions load;
     load.paths = {directory};
     load.with_journals = true;
+    load.records_alone = records_alone;
     auto run = load_run(load);
     REQUIRE(run);
     return std::move(*run);
@@ -74,8 +78,9 @@ struct Answer {
 
 class Asked {
   public:
-    explicit Asked(const QueryLimits& limits = {}, uint64_t calls = 40)
-        : run_(run_in(place_.path, calls)), database_(run_, limits) {}
+    explicit Asked(const QueryLimits& limits = {}, uint64_t calls = 40) : database_(loader(), limits) {
+        write_dumps(place_.path, calls);
+    }
 
     Answer ask(const std::string& sql) {
         Answer answer;
@@ -95,10 +100,18 @@ class Asked {
     }
     std::string wrong(const std::string& sql) { return ask(sql).wrong; }
     Database& database() { return database_; }
+    const std::string& loaded() const { return loaded_; }  // "records, all, "
 
   private:
+    LoadForTables loader() {
+        return [this](bool records_alone) {
+            loaded_ += records_alone ? "records, " : "all, ";
+            return run_in(place_.path, records_alone);
+        };
+    }
+
     test::TemporaryDirectory place_;
-    Run run_;
+    std::string loaded_;
     Database database_;
 };
 
@@ -118,6 +131,21 @@ TEST_CASE("records are rows of tables") {
     CHECK(asked.rows("SELECT host_ns, gpu_ns FROM calls WHERE rank = 0 AND seq IN (0, 1)") ==
           "null null \n101 null \n");
     CHECK(asked.rows("SELECT 41 + 1, 'a'") == "42 \"a\" \n");
+}
+
+TEST_CASE("a run is loaded when a statement needs it, and its histories when one needs them") {
+    Asked asked;
+    CHECK(!asked.database().help().empty());
+    CHECK(asked.wrong("SELECT none FROM calls") != "");
+    CHECK(asked.loaded() == "");
+    const std::string calls = "SELECT * FROM calls JOIN members USING (rank) JOIN communicators USING (communicator)";
+    const std::string alone = asked.rows(calls);
+    CHECK(asked.rows("SELECT rank FROM arrivals, markers LIMIT 1") != "");
+    CHECK(asked.loaded() == "records, ");
+    CHECK(asked.rows("SELECT 1 FROM steps, calls LIMIT 1") == "1 \n");
+    CHECK(asked.rows("SELECT count(*) FROM ranks") == "3 \n");
+    CHECK(asked.rows(calls) == alone);
+    CHECK(asked.loaded() == "records, all, ");
 }
 
 TEST_CASE("a number that is none is null, an infinite one is not") {
