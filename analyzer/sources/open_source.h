@@ -39,7 +39,7 @@ struct OpenedSource {
     uint64_t launch_sample = 1;     // every n-th piece of stream work was recorded, 0: none; 1 also where nothing tells
     std::vector<std::byte> stacks;  // formats/layout/stacks_layout.h, empty: none
     std::vector<std::string> problems;
-    // Of a journal: sums of calls, in the newest steps, and the names of their communicators.
+    // Sums of the calls in the newest steps of a journal, and the names of their communicators.
     std::vector<format::StepCalls> step_calls;
     std::map<uint64_t, std::string> communicator_names;
     format::DumpExtent extent =
