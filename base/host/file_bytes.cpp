@@ -1,6 +1,7 @@
 #include "host/file_bytes.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -104,8 +105,8 @@ PrivateFile::~PrivateFile() {
 }
 
 Result<PrivateFile> PrivateFile::create(std::string path) {
-    std::string temporary = path + ".tmp" + std::to_string(::getpid());
-    Fd file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    std::string temporary = path + ".tmpXXXXXX";
+    Fd file(::mkostemp(temporary.data(), O_CLOEXEC));  // 0600, and never through a link
     if (!file.valid()) {
         return Error(std::strerror(errno));
     }

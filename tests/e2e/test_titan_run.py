@@ -36,6 +36,14 @@ class TitanRun(harness.Case):
 
 
 class Transparent(TitanRun):
+    def test_a_process_of_its_id_on_another_node(self):
+        """Containers of several nodes number their processes alike, and share the directory."""
+        other = 'mkdir "$TITANTRACE_DIR/.titan-run.$$"; exec "$0" -- true'
+        done = self.place.run(["sh", "-c", other, harness.BUILD / "tools" / "titan-run"],
+                              self.place.env(preload=False))
+        self.assertEqual(done.status, 0)
+        self.assertIn(SAYS, done.stderr)
+
     def test_exit_status(self):
         for status in (0, 1, 77):
             self.assertEqual(self.run_under("--", "sh", "-c", f"exit {status}").status, status)

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -69,10 +70,11 @@ std::optional<std::set<std::string>> attempts_in_time(const std::string& dumps) 
     return lines ? std::optional(attempts) : std::nullopt;
 }
 
-// Tried, not asked for: root may write everywhere, but not to /proc, nor where a file server takes it for nobody.
+// Tried, not asked for: root may write everywhere, but not to /proc, nor where a file server takes it for nobody. In
+// containers of several nodes processes have the same ids: the name is random.
 bool takes_files(const files::path& directory) {
-    const std::string trial = directory / fmt::format(".titan-run.{}", ::getpid());
-    return ::mkdir(trial.c_str(), 0700) == 0 && ::rmdir(trial.c_str()) == 0;
+    std::string trial = directory / ".titan-run.XXXXXX";
+    return ::mkdtemp(trial.data()) != nullptr && ::rmdir(trial.c_str()) == 0;
 }
 
 std::string trouble_with(const std::string& directory, uint64_t least_bytes, const char* setting) {

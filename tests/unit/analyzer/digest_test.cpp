@@ -6,12 +6,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 #include "diagnose.h"
 #include "digests.h"
 #include "formats/container/digest_file.h"
 #include "formats/container/dump_reader.h"
 #include "formats/container/packed.h"
+#include "host/file_bytes.h"
 #include "load_run.h"
 #include "played.h"
 #include "says.h"
@@ -274,4 +276,16 @@ TEST_CASE("the head of a dump tells its host") {
     REQUIRE(header);
     CHECK(titan::format::fixed_text(header->host) == "node-0");
     CHECK(header->rank == 3);
+}
+
+TEST_CASE("files: what a process of the same id left behind keeps none from being written") {
+    const Place place;
+    const std::string path = place.path + "/report.html";
+    std::ofstream(path + ".tmp" + std::to_string(::getpid())) << "left by a process of another container";
+    const std::string text = "new";
+    CHECK_FALSE(titan::write_private_file(path, std::as_bytes(std::span(text))));
+    struct stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777) == 0600);
+    CHECK(status.st_size == 3);
 }
