@@ -37,6 +37,7 @@ uint64_t shape_of(uint64_t communicator_id, const Entry& entry) {
     return shape;
 }
 
+constexpr double kClearlyBehind = 0.05;  // share of a step: less behind its calls is chance
 // Steps that wait to be told until the ends of calls are known: more of them come from a journal, which has no ends.
 constexpr size_t kMostHeld = 65'536;
 
@@ -277,7 +278,8 @@ class PartReader {
             before = i;
         }
         if (any && on_gpu.back().length_ns != 0) {
-            on_gpu.back().length_ns += behind_last_ns(ends, steps);
+            const double behind_ns = behind_last_ns(ends, steps);
+            on_gpu.back().length_ns += behind_ns > kClearlyBehind * on_gpu.back().length_ns ? behind_ns : 0;
         }
         return any ? on_gpu : std::vector<GpuStep>();
     }
