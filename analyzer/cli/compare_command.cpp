@@ -448,19 +448,15 @@ std::optional<double> parse_share(const std::string& text) {
 
 // What the first process with that label says.
 std::string label_of(const Run& run, std::string_view key) {
-    for (const Process& process : run.processes) {
-        for (const auto& [name, value] : process.labels) {
-            if (process.text(name) == key) {
-                return process.text(value);
-            }
-        }
-    }
-    return {};
+    const auto has_it = [key](const Process& process) { return !process.label(key).empty(); };
+    const auto first = std::ranges::find_if(run.processes, has_it);
+    return first == run.processes.end() ? std::string() : first->label(key);
 }
 
 // The newest run but the chosen one that says it is the baseline of its performance tag. Throws Unusable.
 std::string find_baseline(const CommonOptions& common) {
-    const LoadOptions chosen = common.load_options(true);
+    LoadOptions chosen = common.load_options(true);
+    chosen.records_alone = true;  // labels tell
     const Run own = usable(load_run(chosen));
     const std::string tag = label_of(own, "perf_tag");
     const std::vector<AttemptOf> attempts = usable(all_attempts(chosen));

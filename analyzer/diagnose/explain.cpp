@@ -43,13 +43,6 @@ Sentence half_fact(const Run& run, const WaitNode& node, OpKind kind) {
                : phrase("{} {} (p2p_seq_id {})", op_text(kind), path, numbered->entry->recorder_number);
 }
 
-// What this member of the pair calls.
-OpKind half_of(const WaitNode& node, int comm_rank) {
-    const bool one_sided = node.op == OpKind::kWaitSignal;
-    return comm_rank == node.target ? (one_sided ? OpKind::kWaitSignal : OpKind::kRecv)
-                                    : (one_sided ? OpKind::kSignal : OpKind::kSend);
-}
-
 // The half that somebody waits in.
 OpKind waiting_half(const WaitNode& node) {
     const auto in = [&](OpKind kind) {
@@ -159,7 +152,7 @@ bool has_called(const Process& process, const Absence& absence, const WaitNode& 
 Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& absence, size_t count) {
     // For a pair, names the missing half, not the half that the other side waits in.
     const Sentence call = node.kind != WaitKind::kPointToPoint ? node_fact(run, node)
-                                                               : half_fact(run, node, half_of(node, absence.comm_rank));
+                                                               : half_fact(run, node, node.half_of(absence.comm_rank));
     const Sentence replay = replay_of(run, node);
     const Sentence what = replay.empty() ? call : phrase("{},", replay);
     const Process* process = absence.member.known() ? &run.processes[absence.member.process] : nullptr;
@@ -213,8 +206,8 @@ Sentence what_is_missing(const Run& run, const WaitNode& node, const Absence& ab
     }
     if (node.kind == WaitKind::kPointToPoint) {
         const int other = absence.comm_rank == node.target ? node.source : node.target;
-        return phrase("never called the {} for {}", op_text(half_of(node, absence.comm_rank)),
-                      half_fact(run, node, half_of(node, other)));
+        return phrase("never called the {} for {}", op_text(node.half_of(absence.comm_rank)),
+                      half_fact(run, node, node.half_of(other)));
     }
     return phrase("never called {}", call);
 }
@@ -444,7 +437,7 @@ Sentence own_call_fact(const Run& run, const WaitNode& node, int rank) {
     const bool is_pair = node.kind == WaitKind::kPointToPoint;
     for (const int side : {node.target, node.source}) {
         if (is_pair && run.global_rank(communicator, side) == rank) {
-            return half_fact(run, node, half_of(node, side));
+            return half_fact(run, node, node.half_of(side));
         }
     }
     return node_fact(run, node);

@@ -245,9 +245,6 @@ void note_unreached_first_calls(Run& run) {
 // start may have started. One rank's calls may be so short that a look finds both; where no rank of the run shows a
 // start by itself, it is nccl2.
 void forget_starts_noted_with_ends(Run& run) {
-    if (shows_starts(run)) {
-        return;
-    }
     for (Process& process : run.processes) {
         process.starts_seen = false;
         for (Entry& entry : process.entries) {
@@ -314,9 +311,10 @@ void forget_unmet_ends(Run& run) {
 }  // namespace
 
 void link(Run& run) {
-    forget_starts_noted_with_ends(run);
     if (shows_starts(run)) {
         note_unreached_first_calls(run);
+    } else {
+        forget_starts_noted_with_ends(run);
     }
     std::stable_sort(run.processes.begin(), run.processes.end(), [](const Process& a, const Process& b) {
         return std::tie(a.rank, a.pid) < std::tie(b.rank, b.pid);

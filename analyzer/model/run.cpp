@@ -25,11 +25,13 @@ uint64_t Member::count_of(const std::vector<std::pair<int32_t, uint64_t>>& count
     return found == counts.end() || found->first != peer ? 0 : found->second;
 }
 
-const std::string& Process::role() const {
-    const auto label = std::find_if(labels.begin(), labels.end(),
-                                    [&](const auto& key_and_value) { return text(key_and_value.first) == kRoleLabel; });
-    return text(label == labels.end() ? 0 : label->second);
+const std::string& Process::label(std::string_view key) const {
+    const auto found = std::find_if(labels.begin(), labels.end(),
+                                    [&](const auto& key_and_value) { return text(key_and_value.first) == key; });
+    return text(found == labels.end() ? 0 : found->second);
 }
+
+const std::string& Process::role() const { return label(kRoleLabel); }
 
 const Entry* Process::entry_of_ticket(uint64_t ticket) const {
     if (!tickets.empty()) {

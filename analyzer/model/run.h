@@ -502,7 +502,8 @@ struct Process {
     std::vector<std::string> texts;  // those that are referred to; [0] is empty
 
     const std::string& text(uint32_t id) const { return id < texts.size() ? texts[id] : texts.front(); }
-    const std::string& role() const;  // empty: it has not said
+    const std::string& label(std::string_view key) const;  // empty: it has none
+    const std::string& role() const;                       // likewise
     const Entry* entry_of_ticket(uint64_t ticket) const;
     const Entry* call_at(const Member& member, uint64_t sequence) const;
     // The same if its full entry is gone, too: what the history tells of it, its time to within a few calls.

@@ -240,8 +240,8 @@ Side side_of(const Run& run, const WantedSteps& wanted, const std::set<int>& ran
     side.labels = labels.values();
     for (const ConfigRow& row : config_rows(run, ranks)) {
         side.settings.try_emplace(row.name, row.value);  // the most frequent value comes first
-        side.has_variables &= !run.processes.front().source.is_journal;
     }
+    side.has_variables = run.processes.empty() || !run.processes.front().source.is_journal;
     add_metrics(metrics, wanted, side);
     add_lateness(run, wanted, side);
     return side;

@@ -234,9 +234,7 @@ Goodput goodput_of(const std::vector<AttemptTimes>& attempts) {
 namespace {
 
 bool is_of_session(const Process& process, const std::string& session) {
-    return std::any_of(process.labels.begin(), process.labels.end(), [&](const std::pair<uint32_t, uint32_t>& label) {
-        return process.text(label.first) == "session_tag" && process.text(label.second) == session;
-    });
+    return process.label("session_tag") == session;
 }
 
 }  // namespace

@@ -296,8 +296,7 @@ class PartReader {
                 behind_ns.push_back(static_cast<double>(std::max(next_ns, least_ns) - ends.last_ns[i]));
             }
         }
-        const double last_ns = behind_ns.back();
-        return std::max(0.0, last_ns - median_of(std::move(behind_ns)));
+        return last_above_usual(std::move(behind_ns));
     }
 
     void tell_step(const std::string& name, const HostStep& step, const GpuStep* on_gpu) const {

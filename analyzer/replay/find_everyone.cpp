@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -80,18 +81,21 @@ class Everyone {
         SlowCause cause;
         std::vector<double> times;
         for (const auto& [role, ranks] : ranks_by_role()) {
-            const auto slower = std::ranges::count_if(ranks, [&](size_t r) {
-                return before_ns(r) > 0 && behind_ns(r) - before_ns(r) >= kLeastOfStep * rise_.by_ns;
+            std::vector<Work> work;
+            std::ranges::transform(ranks, std::back_inserter(work), [this](size_t r) { return work_of(r); });
+            const auto slower = std::ranges::count_if(work, [this](const Work& one) {
+                return one.before_ns > 0 && one.behind_ns - one.before_ns >= kLeastOfStep * rise_.by_ns;
             });
             if (static_cast<double>(slower) < kMostOfAll * static_cast<double>(ranks.size())) {
                 continue;
             }
-            for (const size_t r : ranks) {
-                const double longer_ns = std::max(0.0, behind_ns(r) - before_ns(r));
-                cause.ranks.push_back(search_.rank_number(r));
-                times.push_back(before_ns(r) > 0 ? behind_ns(r) / before_ns(r) : 1);
+            for (size_t i = 0; i < ranks.size(); ++i) {
+                const auto [before_ns, behind_ns] = work[i];
+                const double longer_ns = std::max(0.0, behind_ns - before_ns);
+                cause.ranks.push_back(search_.rank_number(ranks[i]));
+                times.push_back(before_ns > 0 ? behind_ns / before_ns : 1);
                 for (size_t s = rise_.cut; longer_ns > 0 && s < search_.steps(); ++s) {
-                    amounts_ns.at(r, s) = search_.left_ns.at(r, s) * longer_ns / behind_ns(r);
+                    amounts_ns.at(ranks[i], s) = search_.left_ns.at(ranks[i], s) * longer_ns / behind_ns;
                 }
             }
         }
@@ -148,9 +152,14 @@ class Everyone {
         return ranks;
     }
 
-    double before_ns(size_t r) const { return median_of(part_of(search_.left_ns.of_rank(r), 1, rise_.cut)); }
-    double behind_ns(size_t r) const {
-        return median_of(part_of(search_.left_ns.of_rank(r), rise_.cut, search_.steps()));
+    // What a rank does by itself in a step, before the cut and behind it.
+    struct Work {
+        double before_ns = 0;
+        double behind_ns = 0;
+    };
+    Work work_of(size_t r) const {
+        const std::vector<double> own_ns = search_.left_ns.of_rank(r);
+        return {median_of(part_of(own_ns, 1, rise_.cut)), median_of(part_of(own_ns, rise_.cut, own_ns.size()))};
     }
 
     // Calls visit(node, step, who else comes).

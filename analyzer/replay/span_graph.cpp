@@ -111,12 +111,10 @@ class SpanGraphBuilder {
 
 }  // namespace
 
-bool add_marked_steps(const Run& run, uint32_t process, StepGraph& graph) {
-    if (run.processes[process].steps.empty() || run.processes[process].steps_by_period) {
-        return false;
+void add_marked_steps(const Run& run, uint32_t process, StepGraph& graph) {
+    if (!run.processes[process].steps.empty() && !run.processes[process].steps_by_period) {
+        graph.processes.push_back(process);
     }
-    graph.processes.push_back(process);
-    return true;
 }
 
 bool choose_common_steps(const Run& run, StepGraph& graph) {

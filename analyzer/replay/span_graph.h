@@ -18,8 +18,8 @@ struct Stay {
 // By rank and step.
 using Stays = std::vector<std::vector<Stay>>;
 
-// Adds the process to the graph of ranks that meet once a step. False where it marks no steps.
-bool add_marked_steps(const Run& run, uint32_t process, StepGraph& graph);
+// Adds the process to the graph of ranks that meet once a step, if it marks steps.
+void add_marked_steps(const Run& run, uint32_t process, StepGraph& graph);
 // The steps that all of these have; false where they are too few, or no steps to speak of.
 bool choose_common_steps(const Run& run, StepGraph& graph);
 // Fills the graph: a node and a meeting for each step.

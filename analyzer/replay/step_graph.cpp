@@ -233,8 +233,7 @@ class GraphBuilder {
             const bool is_seen = profile != nullptr && ended_ns[s] != 0;
             behind_ns.push_back(is_seen ? std::max(0.0, static_cast<double>(profile->end_ns - ended_ns[s])) : 0.0);
         }
-        const double last_ns = behind_ns.back();
-        return std::max(0.0, last_ns - median_of(std::move(behind_ns)));
+        return last_above_usual(std::move(behind_ns));
     }
 
     // Calls visit(call, its times, when the host entered it, index of its step) for each timed call behind the

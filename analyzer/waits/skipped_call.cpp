@@ -38,9 +38,7 @@ MissingCall missing_call(const WaitNode& node, MemberRef absent, int comm_rank) 
     if (node.kind != WaitKind::kPointToPoint) {
         return {absent.row, node.waiting.front().entry != nullptr ? node.waiting.front().entry->kind : node.op, -1};
     }
-    const OpKind sent = node.op == OpKind::kWaitSignal ? OpKind::kSignal : OpKind::kSend;
-    return comm_rank == node.source ? MissingCall{absent.row, sent, node.target}
-                                    : MissingCall{absent.row, OpKind::kRecv, node.source};
+    return {absent.row, node.half_of(comm_rank), comm_rank == node.source ? node.target : node.source};
 }
 
 // The sequence number of a call in the history, if it is a collective.

@@ -98,6 +98,13 @@ struct WaitNode {
     bool device_unknown = false;   // nobody saw the GPU: that it is unfinished is inferred
     bool lost = false;             // the entry of some member is overwritten
     bool sizes_differ = false;     // point-to-point
+
+    // Point-to-point: what this member calls; a signal is sent with data, or without.
+    OpKind half_of(int comm_rank) const {
+        const bool one_sided = op == OpKind::kWaitSignal;
+        return comm_rank == target ? (one_sided ? OpKind::kWaitSignal : OpKind::kRecv)
+                                   : (one_sided ? OpKind::kSignal : OpKind::kSend);
+    }
 };
 
 struct Edge {

@@ -464,10 +464,6 @@ std::string state_text(const Process& process) {
     return "dead";
 }
 
-bool has_ended(const Process& process) {
-    return process.liveness != analyzer::Liveness::kUnknown && process.liveness != analyzer::Liveness::kAlive;
-}
-
 // The steps of its last seconds: how many a second, and their longest spans.
 void describe_steps(const Process& process, RankRow& row) {
     std::map<std::string, double> spans_ns;
@@ -501,7 +497,7 @@ RankRow row_of_record(const Process& process) {
     for (const analyzer::MetricRecord& metric : process.metrics) {
         row.metrics.push_back({analyzer::name_or_none(process.text(metric.name)), metric.last_value});
     }
-    if (has_ended(process)) {
+    if (process.has_ended()) {
         row.doing.clear();
         row.doing_ns = 0;
     }
@@ -531,7 +527,7 @@ JobView view_of_records(const Run& run) {
     JobView job = view_of_run(run, std::move(rows));
     job.recorded_ns = newest_ns;
     job.recorded_hosts = listed(run.hosts, 3);
-    job.has_ended = std::all_of(run.processes.begin(), run.processes.end(), has_ended);
+    job.has_ended = std::ranges::all_of(run.processes, &Process::has_ended);
     job.conclusion = verdict_of(run);
     return job;
 }
