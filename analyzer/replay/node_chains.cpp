@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <unordered_map>
 
 #include "base/hash.h"
 #include "robust.h"
@@ -321,6 +322,7 @@ class StreamChains {
     void compare() {
         // A role is a hash of the order, too: what a damaged record makes of it need not be as long.
         std::map<std::pair<uint32_t, size_t>, std::vector<size_t>> by_role;
+        of_kernels_.clear();
         for (size_t r = 0; r < graph_.ranks(); ++r) {
             by_role[{graph_.roles[r], orders_[r]->size()}].push_back(r);
         }
@@ -328,6 +330,13 @@ class StreamChains {
         for (const auto& [role, ranks] : by_role) {
             measure_shares(ranks);
             learn_usual(role.first, ranks);
+        }
+        for (size_t r = 0; r < graph_.ranks(); ++r) {
+            of_kernels_.emplace_back();
+            for (size_t piece = 0; piece < seen_[r].size(); ++piece) {
+                Seen& best = of_kernels_.back()[(*orders_[r])[piece].kernels];
+                best = seen_[r][piece].often > best.often ? seen_[r][piece] : best;
+            }
         }
     }
 
@@ -397,9 +406,12 @@ class StreamChains {
 
     // 0 where nothing tells.
     double usual_ns(size_t r, uint32_t n) const {
+        const Seen& own = of_kernels_[r].at((*orders_[r])[raw_[n].piece].kernels);
         const Seen& usual = usual_.at({graph_.roles[r], raw_[n].piece});
-        const double longer = usual.times > 1 ? times_before(r, n) : 1;
-        return usual.mean_ns * shares_[r] * (longer > 0 ? longer : 1);
+        const bool by_own = is_well_seen(r, own) || own.often >= usual.often;
+        const double took_ns = by_own ? own.mean_ns : usual.mean_ns * shares_[r];
+        const double longer = (by_own ? own : usual).times > 1 ? times_before(r, n) : 1;
+        return took_ns * (longer > 0 ? longer : 1);
     }
 
     // It took as long as usual, but calls behind it had come by then.
@@ -470,6 +482,7 @@ class StreamChains {
     std::vector<double> shares_;                                  // by rank: its work beside that of its peers
     std::map<std::pair<uint32_t, uint32_t>, Seen> usual_;         // by role and piece, of a rank of share 1
     std::map<std::pair<uint32_t, uint32_t>, int64_t> at_end_ns_;  // likewise: how long it takes at the end of a step
+    std::vector<std::unordered_map<uint64_t, Seen>> of_kernels_;  // by rank
 };
 
 }  // namespace

@@ -196,6 +196,59 @@ TEST_CASE("streams: work that only a slow rank shows takes the others less") {
     }
 }
 
+// A layer computes twice with the same kernels; of the others the second time is hidden by what they wait for. The slow
+// rank is not as much slower in these kernels as in others.
+TEST_CASE("streams: hidden work takes a rank as long as its own work with the same kernels") {
+    constexpr uint32_t kSlow = 2;
+    constexpr int64_t kFirstNs = 10'000'000, kLayerNs = 8'000'000, kCallNs = 1'000'000;
+    const std::vector<analyzer::StreamPiece> pieces{
+        {11, format::kNoIndex, {}, 2, 1}, {0, 0, format::OpKind::kAllGather, 2, 1},
+        {12, format::kNoIndex, {}, 2, 1}, {0, 0, format::OpKind::kReduceScatter, 2, 1},
+        {12, format::kNoIndex, {}, 2, 0}, {0, 0, format::OpKind::kReduceScatter, 2, 1}};
+    const auto all = static_cast<uint32_t>(pieces.size());
+    StepGraph graph;
+    graph.steps = kChainSteps;
+    graph.processes = {0, 1, 2, 3};
+    graph.roles = {0, 0, 0, 0};
+    graph.known_ns = {1000, 1000, 1000, 1000};
+    const std::vector<const std::vector<analyzer::StreamPiece>*> orders(graph.processes.size(), &pieces);
+    for (uint32_t rank = 0; rank <= graph.processes.size(); ++rank) {
+        graph.begin.push_back(rank * kChainSteps * all);
+    }
+    graph.nodes.resize(graph.begin.back());
+    std::vector<analyzer::RawNode> raw(graph.begin.back());
+    for (const uint32_t rank : graph.processes) {
+        int64_t begin_ns = 1'000'000'000;
+        for (uint32_t step = 0; step < kChainSteps; ++step) {
+            const uint32_t n = graph.begin[rank] + step * all;
+            const int64_t gathered_ns = begin_ns + 3 * kFirstNs + kCallNs;
+            const int64_t first_ns = gathered_ns + 2 * kLayerNs + kCallNs;
+            const int64_t second_ns = gathered_ns + 4 * kLayerNs + kCallNs;
+            const int64_t layer_ns = (rank == kSlow ? 2 : 1) * kLayerNs;
+            raw[n + 1].arrived_ns = begin_ns + (rank == kSlow ? 3 : 1) * kFirstNs;
+            raw[n + 1].ended_ns = gathered_ns;
+            raw[n + 3].arrived_ns = gathered_ns + layer_ns;
+            raw[n + 3].ended_ns = first_ns;
+            raw[n + 5].arrived_ns = std::max(first_ns, gathered_ns + 2 * layer_ns);
+            raw[n + 5].ended_ns = second_ns;
+            for (uint32_t piece = 0; piece < all; ++piece) {
+                raw[n + piece].row = pieces[piece].row;
+                raw[n + piece].kind = pieces[piece].kind;
+                raw[n + piece].step = graph.nodes[n + piece].step = step;
+                raw[n + piece].piece = graph.nodes[n + piece].slot = piece;
+            }
+            begin_ns = second_ns;
+        }
+    }
+    std::vector<std::vector<uint32_t>> came;
+    chain_by_streams(orders, raw, came, graph);
+    for (const uint32_t rank : graph.processes) {
+        const uint32_t n = graph.begin[rank] + kChainSteps / 2 * all;
+        CHECK(static_cast<double>(raw[n + 4].ended_ns - raw[n + 2].ended_ns) ==
+              doctest::Approx(static_cast<double>((rank == kSlow ? 2 : 1) * kLayerNs)).epsilon(0.02));
+    }
+}
+
 TEST_CASE("streams: what a host does before the first call of a step is no work of the step before") {
     constexpr int64_t kMsNs = 1'000'000, kCallNs = 5 * kMsNs, kWorkNs = 10 * kMsNs, kLateNs = 100 * kMsNs;
     const auto is_late = [](uint32_t step) { return step % 5 == 4; };
