@@ -72,8 +72,7 @@ uint64_t StringTable::hash_at(uint64_t row) const {
     if (text == nullptr || *text == '\0') {
         return 0;
     }
-    const size_t whole_length = strlen(text);
-    const size_t length = whole_length < kMaxStringBytes ? whole_length : kMaxStringBytes;
+    const size_t length = strnlen(text, kMaxStringBytes);
     const uint64_t hash = hash_of(text, length);
     const uint64_t row = probe_row(hash, 0, mask_);
     if (hash_at(row) == hash) [[likely]] {
