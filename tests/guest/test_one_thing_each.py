@@ -142,6 +142,12 @@ class Limits(guest.Case):
         ran = self.both([guest.program("limits"), "files"], dumps=20, TITANTRACE_KEEP=50)
         self.assertIn("0 times a raise was undone, 0 times", ran.traced.stdout)
 
+    def test_locked_memory(self):
+        """A start that fails for want of memory keeps none, and leaves no ring of a process that it did not record."""
+        both = self.both([guest.program("memory_locks"), "little"])
+        self.assertIn("cannot record in this process", both.traced.stderr)
+        self.assertEqual(list(self.place.rings.rglob("*.ring")), [])
+
     def test_lowest_number(self):
         self.both([guest.program("limits"), "lowest_number"], dumps=3, TITANTRACE_KEEP=9)
 

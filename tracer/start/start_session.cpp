@@ -171,7 +171,9 @@ Session* open_session() {
         return nullptr;
     }
     start_clock();
-    if (!create_ring_file(session->config, session->identity, session->ring_file) || !start_threads_table()) {
+    // The ring last: where something is missing, the program keeps its memory, and no ring tells of a process that is
+    // not recorded.
+    if (!start_threads_table() || !create_ring_file(session->config, session->identity, session->ring_file)) {
         warn_once("cannot record in this process; it runs on without");
         munmap(session, sizeof(Session));
         return nullptr;
