@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "base/process.h"
 #include "base/text.h"
 
 namespace titan {
@@ -62,9 +63,7 @@ bool parse(char* line, size_t length_bytes, Mapping& mapping) {
 
 MapsReader::MapsReader(int32_t pid, char* room, size_t room_bytes) : room_(room), room_bytes_(room_bytes) {
     const int saved = errno;
-    char path[32];
-    format_text(path, sizeof(path), "/proc/%d/maps", pid);
-    fd_ = open(path, O_RDONLY | O_CLOEXEC);
+    fd_ = open_proc(pid, "maps");
     error_ = fd_ < 0 ? errno : 0;
     errno = saved;
 }

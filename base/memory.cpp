@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/page.h"
+#include "base/process.h"
 #include "base/text.h"
 
 namespace titan {
@@ -76,7 +77,7 @@ size_t read_by_file(const Memory& memory, uint64_t address, void* into, size_t b
 
 size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes) {
     Memory own{};
-    own.pid = getpid();
+    own.pid = gettid();  // not the main thread, which may have left
     own.fd = file;
     return file >= 0 ? read_by_file(own, address, into, bytes) : read_by_vm(own, address, into, bytes);
 }
@@ -84,17 +85,15 @@ size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes) {
 int open_memory(int32_t pid, Memory& memory) {
     const KeepErrno keep;
     memory = Memory{};
-    memory.pid = pid;
+    memory.pid = pid == getpid() ? gettid() : pid;
     char byte;
     // The kernel checks permission first. Page 0 is never mapped, so EFAULT means that we are permitted to read.
-    if (vm_readv(pid, 0, &byte, 1) >= 0 || errno == EFAULT) {
+    if (vm_readv(memory.pid, 0, &byte, 1) >= 0 || errno == EFAULT) {
         memory.read_some = read_by_vm;
         return 0;
     }
     const int refusal = errno;
-    char path[32];
-    format_text(path, sizeof(path), "/proc/%d/mem", pid);
-    memory.fd = open(path, O_RDONLY | O_CLOEXEC);
+    memory.fd = open_proc(pid, "mem");
     if (memory.fd < 0) {
         return refusal;
     }

@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -83,7 +84,12 @@ uint64_t shown_later_ticks() {
 
 bool read_process_stat(pid_t pid, ProcessStat& out) {
     char path[32];
-    format_text(path, sizeof(path), "/proc/%d/stat", pid);
+    // /proc may be that of another pid namespace, where our number is someone else's.
+    if (pid == getpid()) {
+        copy_text(path, sizeof(path), "/proc/self/stat");
+    } else {
+        format_text(path, sizeof(path), "/proc/%d/stat", pid);
+    }
     char stat[1024];
     if (pid <= 0 || read_small_file(AT_FDCWD, path, stat, sizeof(stat)) == 0) {
         return false;
@@ -99,12 +105,13 @@ bool read_process_stat(pid_t pid, ProcessStat& out) {
         TextWriter(out.name, sizeof(out.name)).text(name + 1, static_cast<size_t>(field - name - 1));
     }
     // Numbers of fields as proc(5) counts them.
-    constexpr int kState = 3, kParent = 4, kStart = 22, kExitCode = 52;
+    constexpr int kState = 3, kParent = 4, kThreads = 20, kStart = 22, kExitCode = 52;
     field += 2;
     out.state = *field;
     out.parent = 0;
     out.start_ticks = 0;
     out.wait_status = 0;
+    out.threads = 0;
     bool has_start = false;
     for (int number = kState + 1; number <= kExitCode; ++number) {
         field = strchr(field, ' ');
@@ -116,6 +123,8 @@ bool read_process_stat(pid_t pid, ProcessStat& out) {
         const bool is_number = parse_u64(field, strcspn(field, " "), value);
         if (number == kParent && is_number) {
             out.parent = static_cast<pid_t>(value);
+        } else if (number == kThreads && is_number) {
+            out.threads = static_cast<uint32_t>(value);
         } else if (number == kStart) {
             has_start = is_number;
             out.start_ticks = value - shown_later_ticks();
@@ -126,9 +135,24 @@ bool read_process_stat(pid_t pid, ProcessStat& out) {
     return has_start;
 }
 
+int open_proc(pid_t pid, const char* what) {
+    char path[64];
+    if (pid == getpid()) {
+        format_text(path, sizeof(path), "/proc/thread-self/%s", what);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 || errno != ENOENT) {
+            return fd;
+        }
+        format_text(path, sizeof(path), "/proc/self/%s", what);  // kernels before 3.17
+    } else {
+        format_text(path, sizeof(path), "/proc/%d/%s", pid, what);
+    }
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 uint64_t process_start_ticks(pid_t pid) {
     ProcessStat stat{};
-    return read_process_stat(pid, stat) && stat.state != 'Z' && stat.state != 'X' ? stat.start_ticks : 0;
+    return read_process_stat(pid, stat) && !is_over(stat) ? stat.start_ticks : 0;
 }
 
 uint64_t pid_namespace_inode() {

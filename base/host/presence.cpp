@@ -44,7 +44,7 @@ Presence presence_of(const ProcessIdentity& process, int64_t silent_ns) {
     if (!read_process_stat(process.pid, stat) || stat.start_ticks != process.start_ticks) {
         return Presence::kGone;
     }
-    if (stat.state == 'Z' || stat.state == 'X') {
+    if (is_over(stat)) {
         return Presence::kZombie;
     }
     return halt_of_process(process.pid) != Halt::kNone ? Presence::kStopped : Presence::kRunning;

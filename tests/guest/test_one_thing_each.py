@@ -152,6 +152,19 @@ class Limits(guest.Case):
         self.both([guest.program("limits"), "lowest_number"], dumps=3, TITANTRACE_KEEP=9)
 
 
+class MainThreadLeaves(guest.Case):
+    """main calls pthread_exit: the process runs on, and ends with the last thread of the program."""
+
+    def test_last_thread(self):
+        both = self.both([guest.program("ends"), "last_thread"])
+        self.assertEqual(both.plain.stdout, "the last thread leaves\nhandled\n")
+
+    def test_the_others_work_on(self):
+        self.both([guest.program("ends"), "without_main"], dumps=1)
+        names = [frame["function"] for thread in self.place.stacks()[-1]["threads"] for frame in thread["frames"]]
+        self.assertTrue(any("work_without_main" in name for name in names), names)
+
+
 class OwnThreads(guest.Case):
     """The tracer's threads take nothing over from the thread that happens to call NCCL first."""
 

@@ -48,7 +48,7 @@ ProcView look_at(pid_t pid) {
     ProcessStat stat{};
     view.exists = read_process_stat(pid, stat) && read_process_user(pid, view.user);
     if (view.exists) {
-        view.is_zombie = stat.state == 'Z' || stat.state == 'X';
+        view.is_zombie = is_over(stat);
         read_maps(pid, view);
         view.records = has_watch_thread(pid);
     }

@@ -14,8 +14,6 @@ namespace {
 
 constexpr size_t kMostThreads = 1024;
 
-bool is_over(char state) { return state == 'Z' || state == 'X'; }
-
 }  // namespace
 
 void Children::look(Ask ask, uint64_t now_realtime_ns) {
@@ -37,7 +35,7 @@ void Children::note_ended(uint64_t now_realtime_ns) {
     for (size_t i = 0; i < living_count_; ++i) {
         ProcessStat stat{};
         const bool there = read_process_stat(living_[i].pid, stat) && stat.start_ticks == living_[i].start_ticks;
-        if (there && !is_over(stat.state)) {
+        if (there && !is_over(stat)) {
             copy_text(living_[i].name, sizeof(living_[i].name), stat.name);  // a worker names itself
             living_[kept++] = living_[i];
         } else {
@@ -59,7 +57,7 @@ void Children::add(pid_t pid) {
     const auto has_pid = [&](const Child& child) { return child.pid == pid; };
     ProcessStat stat{};
     if (living_count_ == kMost || std::any_of(living_, living_ + living_count_, has_pid) ||
-        !read_process_stat(pid, stat) || is_over(stat.state)) {
+        !read_process_stat(pid, stat) || is_over(stat)) {
         return;
     }
     Child& child = living_[living_count_++];

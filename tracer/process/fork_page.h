@@ -20,6 +20,7 @@ struct ForkPage {
     std::atomic<uint32_t> cold_lock;
     std::atomic<const void*> cold_lock_holder;  // the thread, by the address of its nesting
     std::atomic<uint32_t> signal_lock;          // lock of the table in signals.cpp
+    std::atomic<uint32_t> own_threads;          // number of our threads that live (own_thread.h)
 };
 [[gnu::visibility("hidden")]] extern constinit std::atomic<ForkPage*> fork_page;
 

@@ -10,6 +10,8 @@
 #include <atomic>
 
 #include "base/futex.h"
+#include "base/process.h"
+#include "fork_page.h"
 
 namespace titan::tracer {
 
@@ -70,6 +72,9 @@ void free_from_caller(pthread_t thread) {
     }
 }
 
+// There is a page wherever a session has started.
+std::atomic<uint32_t>& own_threads() { return fork_page.load(std::memory_order_acquire)->own_threads; }
+
 void* run(void* opaque) {
     auto* const slot = static_cast<Start*>(opaque);
     const char* const name = slot->name;
@@ -87,6 +92,7 @@ void* run(void* opaque) {
     slot->taken.store(0, std::memory_order_release);
     futex_wake_all(slot->taken);
     body(argument);
+    own_threads().fetch_sub(1);
     return nullptr;
 }
 
@@ -116,6 +122,7 @@ bool start_own_thread(const char* name, void (*body)(void*), void* argument) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_t thread;
+    own_threads().fetch_add(1);  // before it lives, so that it never counts as one of the program
     const bool started = pthread_create(&thread, &attributes, run, slot) == 0;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_attr_destroy(&attributes);
@@ -124,12 +131,18 @@ bool start_own_thread(const char* name, void (*body)(void*), void* argument) {
         pthread_detach(thread);
         futex_wait(slot->taken, 1, kLongestStartNs);
     } else {
+        own_threads().fetch_sub(1);
         slot->taken.store(0, std::memory_order_release);
     }
     return started;
 }
 
 bool is_own_thread() { return thread_is_ours; }
+
+bool has_program_left() {
+    ProcessStat stat{};
+    return read_process_stat(getpid(), stat) && stat.state == 'Z' && stat.threads == own_threads().load() + 1;
+}
 
 void note_processors_of_launch() { read_processors_of_this(of_launch); }
 

@@ -12,6 +12,10 @@ bool start_own_thread(const char* name, void (*body)(void*), void* argument);
 // True if the calling thread is one of them. hot.
 bool is_own_thread();
 
+// Whether the program's threads have all left by pthread_exit, the main thread too, and only ours live. Without ours,
+// the C library would have ended the process when the last one left. Our threads only.
+bool has_program_left();
+
 // When the library is loaded: the launcher's choice of processors, before any thread narrows its own.
 void note_processors_of_launch();
 

@@ -1,5 +1,7 @@
 #include "watch.h"
 
+#include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,12 +39,23 @@ constinit TickWork tick_work = nullptr;
 constinit std::atomic<int32_t> watch_tid{0};
 constinit std::atomic<bool> started{false};
 
+// What the C library does on the last thread of a program, with the status that it uses.
+[[noreturn]] void end_program() {
+    sigset_t none;
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, nullptr);  // the program's exit handlers run here
+    exit(EXIT_SUCCESS);
+}
+
 // What is due each second, whatever the pauses are.
 void tick_of_second(Session& session) {
     format::RingHeader& header = *session.ring_file.header;
     std::atomic_ref(header.heartbeat_ticks).store(now_ticks(), std::memory_order_relaxed);
     write_anchor(header.last_anchor);
     watch_children();
+    if (has_program_left()) {
+        end_program();
+    }
     const bool leads = hold_lease();
     set_remote_polling(leads);
     if (leads) {

@@ -10,15 +10,25 @@
 namespace titan {
 
 struct ProcessStat {
-    char state;            // R, S, D, T, t, Z, X
+    char state;            // of the main thread: R, S, D, T, t, Z, X
     pid_t parent;          // 0 none in this pid namespace
     uint64_t start_ticks;  // clock ticks since boot when it started, the same for readers of all time namespaces
     char name[20];
     int32_t wait_status;  // of a zombie: as wait() gives it, 0 also where the reader may not know it
+    uint32_t threads;     // with the remains of the main thread
 };
+
+// Whether the process has ended. Where only the main thread has left (pthread_exit in main), the others run on.
+inline bool is_over(const ProcessStat& stat) {
+    return stat.state == 'X' || (stat.state == 'Z' && (stat.threads <= 1 || stat.wait_status != 0));
+}
 
 // False: there is no such process.
 bool read_process_stat(pid_t pid, ProcessStat& stat);
+
+// Opens /proc/PID/WHAT for reading. Of this process it is what the calling thread has: /proc/PID shows that of the main
+// thread, which may have left, and where /proc belongs to another pid namespace, PID is someone else.
+int open_proc(pid_t pid, const char* what);
 
 // Clock ticks since boot when the process started (field 22 of /proc/PID/stat); 0 if there is none, and for a zombie:
 // the remains of a killed rank that its launcher has not reaped are as dead as one that is gone.

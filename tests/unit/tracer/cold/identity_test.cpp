@@ -1,6 +1,10 @@
 #include <doctest/doctest.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <memory>
@@ -117,6 +121,50 @@ TEST_CASE("what tells this process from all others") {
     CHECK(std::string(identity.executable).ends_with(program_invocation_short_name));
     CHECK(process_alive(getpid(), identity.pid_start_ticks));
     CHECK_FALSE(process_alive(getpid(), identity.pid_start_ticks + 1));
+}
+
+TEST_CASE("a process whose main thread has left is alive, until the others leave, too") {
+    int goes[2];
+    REQUIRE(pipe(goes) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        close(goes[1]);
+        pthread_t thread;
+        const auto wait = [](void* pipe_end) -> void* {
+            char byte;
+            [[maybe_unused]] const ssize_t got = read(*static_cast<int*>(pipe_end), &byte, 1);
+            _exit(0);
+        };
+        static int pipe_end;
+        pipe_end = goes[0];
+        pthread_create(&thread, nullptr, wait, &pipe_end);
+        syscall(SYS_exit, 0);  // as pthread_exit does in the end
+    }
+    close(goes[0]);
+    ProcessStat stat{};
+    CHECK(titan::test::eventually([&] { return read_process_stat(child, stat) && stat.state == 'Z'; }));
+    CHECK(process_alive(child, stat.start_ticks));
+    close(goes[1]);
+    CHECK(titan::test::eventually([&] { return process_start_ticks(child) == 0; }));
+    titan::test::wait_child(child);
+}
+
+TEST_CASE("what /proc tells of us where it belongs to another pid namespace") {
+    const uint64_t of_first = process_start_ticks(1);
+    const pid_t child = fork();
+    if (child == 0) {
+        // A user namespace gives whoever is not root the right to the other one.
+        const bool allowed = unshare(CLONE_NEWPID) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0;
+        const pid_t first = allowed ? fork() : -1;
+        if (first == 0) {
+            _exit(getpid() == 1 && process_start_ticks(1) != of_first ? 0 : 1);
+        }
+        int status = 0;
+        _exit(first < 0 ? 0 : waitpid(first, &status, 0) == first && status == 0 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
 }
 
 TEST_CASE("a zombie is dead") {
