@@ -227,14 +227,15 @@ bool shows_starts(const Run& run) {
                        [](const Process& process) { return process.starts_seen && !process.starts_with_ends; });
 }
 
-// The GPU of a rank may be stuck before its first call: then only the other ranks show that starts are noted.
+// The GPU of a rank may be stuck before its first call: then only the other ranks show that starts are noted. Once
+// calls are overwritten, none that is left is the first.
 void note_unreached_first_calls(Run& run) {
     for (Process& process : run.processes) {
         const bool polled = process.gpu_method == format::GpuProgressMethod::kEvents ||
                             process.gpu_method == format::GpuProgressMethod::kTiming;
         for (Entry& entry : process.entries) {
-            if (polled && !process.starts_seen && !process.source.is_flight_recorder && !entry.captured &&
-                entry.state == CallState::kPending && entry.device == DeviceState::kUnknown) {
+            if (polled && process.overwritten == 0 && !process.starts_seen && !process.source.is_flight_recorder &&
+                !entry.captured && entry.state == CallState::kPending && entry.device == DeviceState::kUnknown) {
                 entry.device = DeviceState::kNotReached;
             }
         }

@@ -60,6 +60,24 @@ std::string dump_path(const std::string& directory, int rank, const std::string&
 
 }  // namespace
 
+TEST_CASE("load: a call that is left of a wrapped ring may have started, though no start is left beside it") {
+    ScenarioOptions options;
+    options.method = titan::format::GpuProgressMethod::kEvents;
+    Scenario job(2, options);
+    job.program(1).hanging_kernel("bad", 0x51);
+    job.every_rank([](int, Program& program) { program.all_reduce("world").sync(); });
+    job.play();
+    job.ring(0).call(0).state = titan::format::CallState::kStarted;
+    job.ring(0).call(0).gpu_started_ticks = job.ring(0).call(0).entered_ticks + 1000;
+    for (const uint64_t overwritten : {0, 1}) {
+        Run run = titan::test::records_of(job);
+        run.processes[1].overwritten = overwritten;
+        run = titan::test::linked(std::move(run));
+        CHECK(run.processes[1].entries[0].device ==
+              (overwritten == 0 ? DeviceState::kNotReached : DeviceState::kUnknown));
+    }
+}
+
 TEST_CASE("load: counters of messages that are missing from a file do not say that there were none") {
     titan::synth::RingBuilder ring({});
     const auto member = [&ring] {
