@@ -36,6 +36,7 @@ ALL_AS = None  # what run.py --marks says: (method, steps of which one has write
 ENQUEUED, PENDING, STARTED, FINISHED, ENTERED, RETURNED = 4, 5, 6, 7, 1, 9
 KERNEL, EVENT_RECORD, EVENT_WAIT = 1, 5, 6
 NONE32 = 0xFFFFFFFF
+NONE64 = 0xFFFFFFFFFFFFFFFF
 COLLECTIVE = struct.Struct("<8Qq5Q4I3iIHBBHBBiiQQI4HI")
 CUDA_CALL = struct.Struct("<4QqIIiIQ")
 MARKER = struct.Struct("<3QqIIIBBH16x")
@@ -417,14 +418,17 @@ class Image:
         gone = self.aborted <= self.now
         i, size = self.rows[(comm.group.name, comm.key)], len(comm.ranks)
         name = self.text(comm.group.desc) if self.settings.names and not comm.key else 0
+        counts = self.messages[i]["send"] + self.messages[i]["recv"]
+        has_messages = any(counts)  # the tracer makes the counters with the first message
         self.communicators.rows.append(COMMUNICATOR.pack(
             1, COMM_INIT, ABORTED if gone else CREATING if left is None else LIVE, 0, self.id_of(comm), 0, 0,
             0x7d0000000000 + 4096 * i,
             self.issued[i], self.finished[i], self.tick(entered), 0 if left is None else self.tick(left),
-            self.tick(self.aborted) if gone else 0, len(self.counters),
+            self.tick(self.aborted) if gone else 0, len(self.counters) if has_messages else NONE64,
             size, comm.ranks.index(self.rank), self.device, 0, 0, 0, 0, name, -1 if left is None else 0, 0, -1,
             self.tids[self.creator(comm)], 0, *[0] * 6))
-        self.counters += struct.pack("<%dQ" % (2 * size), *self.messages[i]["send"], *self.messages[i]["recv"])
+        if has_messages:
+            self.counters += struct.pack("<%dQ" % (2 * size), *counts)
 
     def regions(self) -> list:
         """(kind, stride, room, bytes, head)"""
