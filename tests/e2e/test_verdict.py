@@ -2,6 +2,7 @@
 """The verdict comes by itself: while the job hangs, beside its dumps, by one of all who wait; and each command that is
 run for it is run once, and hurts nobody."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -52,9 +53,12 @@ class Watched(harness.Case):
         return [line for line in started.stderr.splitlines() if line.startswith(LINE)]
 
     def children(self, started):
-        """(pid, name) of each."""
-        pids = pathlib.Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-        return [(int(pid), pathlib.Path(f"/proc/{pid}/comm").read_text().strip()) for pid in pids]
+        """(pid, name) of each that lives."""
+        found = []
+        for pid in pathlib.Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+                found.append((int(pid), pathlib.Path(f"/proc/{pid}/comm").read_text().strip()))
+        return found
 
     def wait_trains(self):
         """All ranks are there, and have made steps together."""
