@@ -162,9 +162,12 @@ const char* error_text(int error_number) {
         case ENAMETOOLONG: return "the path is too long";
         case ENOENT: return "no such directory";
         case ENOMEM: return "no memory";
+        case ECONNABORTED:
+        case ENOTCONN: return "its file server is gone";
         case ENOTDIR: return "not a directory";
         case EROFS: return "the file system is read-only";
         case ESTALE: return "stale file handle";
+        case ETIMEDOUT: return "no answer in time";
         default: return "unexpected error";
     }
 }

@@ -84,7 +84,9 @@ std::string ended_well_text(const Run& run, double step_ns) {
         return {};
     }
     const std::string metrics = odd_metrics_text(run);
-    return fmt::format("ended well{}, {}{}{}", steps_text(run), recorded_ranks_text(run),
+    const bool all_told = run.missing_ranks.empty();
+    return fmt::format("{}ended well{}, {}{}{}{}", all_told ? "" : ranks_text(run.ranks) + " ", steps_text(run),
+                       recorded_ranks_text(run), all_told ? "" : "; no record of " + ranks_text(run.missing_ranks),
                        step_length_text(run, step_ns), metrics.empty() ? "" : "; " + metrics);
 }
 

@@ -165,7 +165,7 @@ class EndedWell(harness.Case):
 
     def test_a_rank_without_any_record_is_missed(self):
         job = self.train(WORLD_SIZE=3)
-        self.assertRegex(job.stderr, "ended well after 30 steps, 2 of 3 ranks")
+        self.assertRegex(job.stderr, "ranks 0-1 ended well after 30 steps, 2 of 3 ranks; no record of rank 2; ")
         self.assertRegex(self.ask("metrics", "--last", "1", "--no-rings"), "2 of 2; 2 not on record")
         self.assertIn("no record of rank 2: the numbers are those of the others", self.ask("summary"))
 

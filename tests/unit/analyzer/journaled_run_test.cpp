@@ -215,6 +215,14 @@ TEST_CASE("a job that ended well says so, with its steps and the metric that was
           "ended well after 30 steps, 2 of 2 ranks; 26 ms a step; metrics not finite: loss, rank 0, step 20");
 }
 
+TEST_CASE("whoever left no record is not said to have ended well") {
+    Run run = load({{.rank = 0}, {.rank = 1}});
+    run.world_size = 4;
+    run.missing_ranks = {2, 3};
+    CHECK(diagnose(run).ended ==
+          "ranks 0-1 ended well after 30 steps, 2 of 4 ranks; no record of ranks 2-3; 26 ms a step");
+}
+
 TEST_CASE("a metric whose name found no room in the recorder") {
     Run run = load({{.rank = 0, .bad_step = 20}, {.rank = 1}});
     run.processes[0].metrics[0].name = 0;
