@@ -120,8 +120,12 @@ class Hosts:
                               self.env(index, LD_PRELOAD=None), 60)
 
     def signal(self, index, number):
-        """To the first process of the host, as a kubelet or slurmd sends it."""
-        os.kill(self.first_process(index), number)
+        """To the first process of the host, as a kubelet or slurmd sends it; to none where the job has ended by itself,
+        as it may once another host's ranks are gone."""
+        try:
+            os.kill(self.first_process(index), number)
+        except (IndexError, FileNotFoundError, ProcessLookupError):
+            self.ran[index].wait(30)
 
 
 def titan_run(*options):
