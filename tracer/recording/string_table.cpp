@@ -72,7 +72,8 @@ uint64_t StringTable::hash_at(uint64_t row) const {
     if (text == nullptr || *text == '\0') {
         return 0;
     }
-    const size_t length = strnlen(text, kMaxStringBytes);
+    const size_t whole_length = strlen(text);
+    const size_t length = whole_length < kMaxStringBytes ? whole_length : kMaxStringBytes;
     const uint64_t hash = hash_of(text, length);
     const uint64_t row = probe_row(hash, 0, mask_);
     if (hash_at(row) == hash) [[likely]] {

@@ -1,8 +1,5 @@
 #include <doctest/doctest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <set>
 #include <string>
@@ -39,20 +36,6 @@ TEST_CASE("the same text has one id, other texts have others") {
     CHECK(table.strings.intern("forwarD") != forward);
     CHECK(table.strings.intern("forward ") != forward);
     CHECK(table.text(forward) == "forward");
-}
-
-TEST_CASE("of a text no more is read than is kept") {
-    Table table;
-    const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    void* const pages = mmap(nullptr, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(pages != MAP_FAILED);
-    char* const end = static_cast<char*>(pages) + page_bytes;
-    REQUIRE(munmap(end, page_bytes) == 0);
-    std::fill(end - tracer::kMaxStringBytes, end, 'a');
-    const uint32_t id = table.strings.intern(end - tracer::kMaxStringBytes);
-    REQUIRE(id != 0);
-    CHECK(table.text(id) == std::string(tracer::kMaxStringBytes, 'a'));
-    munmap(pages, page_bytes);
 }
 
 TEST_CASE("an id tells its text, and one without a text none") {
