@@ -313,6 +313,9 @@ void add_slow_steps(const Run& run, const Timing& timing, const SlowCauses& slow
         if (diagnosis.slow.empty() && calls.nearly_alone()) {
             diagnosis.slow = unseen_in_pairs_text(calls);
         }
+        if (diagnosis.slow.empty()) {
+            diagnosis.slow = unseen_in_calls_text(slow);
+        }
     }
 }
 

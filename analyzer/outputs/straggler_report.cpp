@@ -135,6 +135,9 @@ Section headline(const SlowCauses& slow, const Timing& timing) {
     for (const std::string& missing : slow.missing) {
         section.blocks.emplace_back(Paragraph{missing});
     }
+    if (const std::string in_calls = unseen_in_calls_text(slow); !in_calls.empty()) {
+        section.blocks.emplace_back(Paragraph{in_calls});
+    }
     return section;
 }
 

@@ -103,6 +103,14 @@ void tell_the_incomparable(const Run& run, const StepGraph& graph, SlowCauses& a
     }
 }
 
+// What of a step the calls themselves take, beside waits for ranks that come late to them.
+double share_of_calls(const StepGraph& graph) {
+    Durations durations = recorded_durations(graph);
+    const double recorded_ns = replay(graph, durations);
+    std::ranges::fill(durations.run_ns, 0.0F);
+    return recorded_ns > 0 ? 1 - replay(graph, durations) / recorded_ns : 0;
+}
+
 // What began in the middle, and is in most steps since then, costs more of each of these than of all.
 void count_since_it_began(const StepGraph& graph, SlowCause& cause) {
     const auto steps = static_cast<double>(graph.steps);
@@ -137,6 +145,16 @@ bool marks_steps(const Run& run) {
 std::string_view name_of(CauseClass cause) { return row_of(cause).name; }
 
 std::string what_text(const SlowCause& cause) { return filled(row_of(cause.of_class).what, whom_text(cause)); }
+
+std::string unseen_in_calls_text(const SlowCauses& slow) {
+    constexpr double kMuch = 0.3;
+    return slow.causes.empty() && slow.calls_share >= kMuch
+               ? fmt::format(
+                     "{:.0f}% of each step is spent in NCCL's calls: were all of them slow from the beginning, "
+                     "the record could not tell (titan-analyze summary has their GB/s)",
+                     100 * slow.calls_share)
+               : std::string();
+}
 
 std::string_view next_step(const SlowCause& cause) { return row_of(cause.of_class).next; }
 
@@ -206,6 +224,7 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
         all.missing.push_back(std::move(seen));
     }
     tell_the_incomparable(run, graph, all);
+    all.calls_share = graph.by_device && graph.sample == 1 ? share_of_calls(graph) : 0;
     all.causes = causes_of(run, graph);
     for (SlowCause& cause : all.causes) {
         settle_since(cause, timing);

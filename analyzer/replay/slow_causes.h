@@ -67,6 +67,7 @@ struct SlowCauses {
     size_t steps = 0;
     bool by_period = false;
     bool by_spans = false;             // no call is on record: where ranks wait for each other is inferred
+    double calls_share = 0;            // of a step, without which NCCL's calls took no time; 0: GPUs were not seen
     std::vector<int> ranks;            // that were played, sorted
     std::vector<SlowCause> causes;     // the most costly first
     std::vector<std::string> missing;  // what could not be seen
@@ -83,6 +84,9 @@ std::string counterfactual_text(const SlowCause& cause);
 std::string since_text(const SlowCauses& slow, const SlowCause& cause);
 // "the GPU of rank 37 is slow".
 std::string what_text(const SlowCause& cause);
+// "50% of each step is spent in NCCL's calls: ...": where they take much of it and no cause was found. Calls that are
+// all slow from the beginning look like calls that are not. Else empty.
+std::string unseen_in_calls_text(const SlowCauses& slow);
 // What to do about it.
 std::string_view next_step(const SlowCause& cause);
 

@@ -239,6 +239,20 @@ TEST_CASE("replay: steps that nobody marks are cut where the calls repeat") {
     CHECK(slow.causes.causes.front().ranks == std::vector<int>{2});
 }
 
+TEST_CASE("replay: where NCCL's calls take much of a step, it is said that they may all be slow") {
+    TimedOptions options = quiet_job(4);
+    const Slow little(options);
+    CHECK(unseen_in_calls_text(little.causes).empty());
+    options.step_ms = 6;  // with the same calls
+    const Slow much(options);
+    CHECK(much.causes.calls_share > 0.3);
+    CHECK(much.causes.calls_share * much.causes.step_ns ==
+          doctest::Approx(little.causes.calls_share * little.causes.step_ns).epsilon(0.1));
+    const std::string text = unseen_in_calls_text(much.causes);
+    CHECK(text.find("% of each step is spent in NCCL's calls: were all of them slow") != std::string::npos);
+    CHECK(diagnose(much.run).slow == text);
+}
+
 TEST_CASE("replay: what cannot be played is said, and nothing is told") {
     test::FileOptions files;
     files.slow_rank = 2;
