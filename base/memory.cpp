@@ -24,7 +24,8 @@ class KeepErrno {
     int saved_;
 };
 
-long vm_readv(int32_t pid, uint64_t address, void* into, size_t bytes) {
+long vm_readv(const Memory& memory, uint64_t address, void* into, size_t bytes) {
+    const int32_t pid = memory.is_own ? gettid() : memory.pid;
     iovec here{into, bytes};
     iovec there{reinterpret_cast<void*>(address), bytes};
     return syscall(SYS_process_vm_readv, pid, &here, 1UL, &there, 1UL, 0UL);
@@ -65,7 +66,7 @@ size_t read_in_pieces(uint64_t address, void* into, size_t bytes, Once once) {
 
 size_t read_by_vm(const Memory& memory, uint64_t address, void* into, size_t bytes) {
     return read_in_pieces(address, into, bytes,
-                          [&](uint64_t at, void* to, size_t n) { return vm_readv(memory.pid, at, to, n); });
+                          [&](uint64_t at, void* to, size_t n) { return vm_readv(memory, at, to, n); });
 }
 
 size_t read_by_file(const Memory& memory, uint64_t address, void* into, size_t bytes) {
@@ -77,7 +78,7 @@ size_t read_by_file(const Memory& memory, uint64_t address, void* into, size_t b
 
 size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes) {
     Memory own{};
-    own.pid = gettid();  // not the main thread, which may have left
+    own.is_own = true;
     own.fd = file;
     return file >= 0 ? read_by_file(own, address, into, bytes) : read_by_vm(own, address, into, bytes);
 }
@@ -85,10 +86,11 @@ size_t read_own(int32_t file, uint64_t address, void* into, size_t bytes) {
 int open_memory(int32_t pid, Memory& memory) {
     const KeepErrno keep;
     memory = Memory{};
-    memory.pid = pid == getpid() ? gettid() : pid;
+    memory.pid = pid;
+    memory.is_own = pid == getpid();
     char byte;
     // The kernel checks permission first. Page 0 is never mapped, so EFAULT means that we are permitted to read.
-    if (vm_readv(memory.pid, 0, &byte, 1) >= 0 || errno == EFAULT) {
+    if (vm_readv(memory, 0, &byte, 1) >= 0 || errno == EFAULT) {
         memory.read_some = read_by_vm;
         return 0;
     }

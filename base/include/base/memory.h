@@ -21,6 +21,7 @@ struct Memory {
 
     ReadSome read_some = nullptr;
     int32_t pid = 0;
+    bool is_own = false;  // of this process: read through the calling thread, for the main thread may have left
     int32_t fd = -1;
     void* context = nullptr;
 

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/elf_image.h"
@@ -96,6 +97,15 @@ TEST_CASE("memory is read up to where it ends, and errno is kept") {
     CHECK_FALSE(cached.read(~uint64_t{0} - 3, into, 8));
     close_memory(memory);
     munmap(pages, 2 * page);
+}
+
+TEST_CASE("memory that a thread opened is read by others when that thread has ended") {
+    static const char text[] = "here";
+    Memory memory;
+    std::thread([&memory] { REQUIRE(open_memory(getpid(), memory) == 0); }).join();
+    CHECK(memory.pid == getpid());
+    CHECK(memory.same_text(reinterpret_cast<uint64_t>(text), "here"));
+    close_memory(memory);
 }
 
 TEST_CASE("where process_vm_readv is refused, /proc/PID/mem serves; where both are, it is said") {
