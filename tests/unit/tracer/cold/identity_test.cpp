@@ -150,6 +150,7 @@ TEST_CASE("a process whose main thread has left is alive, until the others leave
 }
 
 TEST_CASE("what /proc tells of us where it belongs to another pid namespace") {
+    constexpr int kNotAllowed = 77;
     const uint64_t of_first = process_start_ticks(1);
     const pid_t child = fork();
     if (child == 0) {
@@ -160,10 +161,14 @@ TEST_CASE("what /proc tells of us where it belongs to another pid namespace") {
             _exit(getpid() == 1 && process_start_ticks(1) != of_first ? 0 : 1);
         }
         int status = 0;
-        _exit(first < 0 ? 0 : waitpid(first, &status, 0) == first && status == 0 ? 0 : 1);
+        _exit(first < 0 ? kNotAllowed : waitpid(first, &status, 0) == first && status == 0 ? 0 : 1);
     }
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == kNotAllowed) {
+        MESSAGE("skipped: this system lets no process make a pid namespace");
+        return;
+    }
     CHECK(status == 0);
 }
 
