@@ -233,9 +233,11 @@ void note_unreached_first_calls(Run& run) {
     for (Process& process : run.processes) {
         const bool polled = process.gpu_method == format::GpuProgressMethod::kEvents ||
                             process.gpu_method == format::GpuProgressMethod::kTiming;
+        if (!polled || process.overwritten != 0 || process.starts_seen || process.source.is_flight_recorder) {
+            continue;
+        }
         for (Entry& entry : process.entries) {
-            if (polled && process.overwritten == 0 && !process.starts_seen && !process.source.is_flight_recorder &&
-                !entry.captured && entry.state == CallState::kPending && entry.device == DeviceState::kUnknown) {
+            if (!entry.captured && entry.state == CallState::kPending && entry.device == DeviceState::kUnknown) {
                 entry.device = DeviceState::kNotReached;
             }
         }

@@ -148,7 +148,7 @@ std::string what_text(const SlowCause& cause) { return filled(row_of(cause.of_cl
 
 std::string unseen_in_calls_text(const SlowCauses& slow) {
     constexpr double kMuch = 0.3;
-    return slow.causes.empty() && slow.calls_share >= kMuch
+    return slow.calls_share >= kMuch
                ? fmt::format(
                      "{:.0f}% of each step is spent in NCCL's calls: were all of them slow from the beginning, "
                      "the record could not tell (titan-analyze summary has their GB/s)",
@@ -224,8 +224,10 @@ SlowCauses slow_causes(const Run& run, const Timing& timing) {
         all.missing.push_back(std::move(seen));
     }
     tell_the_incomparable(run, graph, all);
-    all.calls_share = graph.by_device && graph.sample == 1 ? share_of_calls(graph) : 0;
     all.causes = causes_of(run, graph);
+    if (all.causes.empty() && graph.by_device && graph.sample == 1) {
+        all.calls_share = share_of_calls(graph);
+    }
     for (SlowCause& cause : all.causes) {
         settle_since(cause, timing);
     }

@@ -67,7 +67,7 @@ struct SlowCauses {
     size_t steps = 0;
     bool by_period = false;
     bool by_spans = false;             // no call is on record: where ranks wait for each other is inferred
-    double calls_share = 0;            // of a step, without which NCCL's calls took no time; 0: GPUs were not seen
+    double calls_share = 0;            // of a step, that NCCL's calls take; 0: GPUs were not seen, or there is a cause
     std::vector<int> ranks;            // that were played, sorted
     std::vector<SlowCause> causes;     // the most costly first
     std::vector<std::string> missing;  // what could not be seen
